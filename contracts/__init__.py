@@ -1,0 +1,1 @@
+"""What crosses a border: errors, units, windows, envelopes, evidence. No I/O and no SQL in here."""

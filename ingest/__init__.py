@@ -1,0 +1,1 @@
+"""A capture in any of its forms becomes one canonical columnar profile in the shared cache."""

@@ -1,0 +1,285 @@
+"""Building a canonical profile: read a source, number what it holds, derive launches, nesting, stacks and busy time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .busy import busy_rows
+from .devices import read_cuda_devices, read_gpus
+from .event_tables import WORK_KINDS, call_table, osrt_table, sorted_rows, sync_table, work_table
+from .fingerprint import profile_id
+from .kernel_names import collective_of, labels_of
+from .launches import LaunchIndex
+from .manifest import Coverage, Manifest
+from .numbering import Table, number, number_streams
+from .order import Positions, canonical_order
+from .ranges import Nested, nest, split_nvtx
+from .raw import KINDS, Events, Ints32, read_events
+from .reader import NONE, Reader
+from .stacks import StackForest, attribute, name_paths, plain_names
+from .strings import StringPool
+from .tables import BUSY_KINDS, FORMAT_VERSION, TABLES
+from .warnings import content_warnings
+from .writing import TableWriter
+
+Step = Callable[[float, str], None]
+"""Told the share done, 0 to 1, and what is being done; raises to stop the work."""
+
+_UNREAD = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
+"""Tables that no skill reads yet, whose events lie in the capture window all the same."""
+
+_LAUNCH_COLUMNS = ("call_start", "call_end", "thread", "api", "stack")
+
+
+def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
+    """Read a capture and write the tables of its canonical profile into an empty directory.
+
+    Raises:
+        EvidenceError: PROFILE_CORRUPT when the source cannot be read through; what `step` raises.
+        OSError: when the directory cannot be written.
+    """
+    writer = TableWriter(directory)
+    step(0.0, "reading strings")
+    pool = StringPool(dict(reader.pairs("StringIds", "id", "value")))
+    events = _read(reader, step)
+    step(0.55, "naming")
+    gpus = read_gpus(reader)
+    numbers = number(
+        [events[kind] for kind in WORK_KINDS],
+        [events[kind] for kind in ("calls", "osrt", "nvtx")],
+        [events["syncs"]],
+        gpus,
+        read_cuda_devices(reader),
+    )
+    coverage = {kind: found.coverage for kind, found in events.items()}
+    quarantined = {kind: found.quarantined for kind, found in events.items() if found.quarantined}
+    nvtx = split_nvtx(events.pop("nvtx"), numbers.threads, pool)
+    if not len(nvtx.pushpop.start):
+        coverage["nvtx"] = Coverage.NOT_RECORDED
+    if nvtx.quarantined:
+        quarantined["nvtx"] = nvtx.quarantined
+
+    calls = call_table(events.pop("calls"), numbers, pool)
+    work = {kind: work_table(kind, events.pop(kind), numbers, pool) for kind in WORK_KINDS}
+    osrt = osrt_table(events.pop("osrt"), numbers, pool)
+    syncs = sync_table(events.pop("syncs"), numbers)
+    capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *map(reader.extent, _UNREAD)])
+    gpu = _hull(_extents(work.values()))
+    streams = number_streams(work.values())
+    plain = _plain_codes(nvtx.pushpop.name, pool)
+    final = pool.numbers()
+    writer.write("strings", pool.table())
+    writer.write("processes", numbers.process_table, hashed=("process", "global_pid"))
+    writer.write("threads", numbers.thread_table, hashed=("thread", "global_tid"))
+    writer.write("streams", streams, hashed=("stream", "gpu", "process", "context", "stream_id"))
+    writer.write("osrt", sorted_rows({**osrt, "name": final[osrt["name"]]}), hashed=TABLES["osrt"].names)
+    writer.write("syncs", sorted_rows(syncs), hashed=TABLES["syncs"].names)
+
+    step(0.6, "matching launches")
+    calls = sorted_rows({**calls, "name": final[calls["name"]]})
+    writer.write("calls", calls, hashed=TABLES["calls"].names)
+    work["kernels"]["name"] = final[work["kernels"]["name"]]
+    work = {kind: sorted_rows(table) for kind, table in work.items()}
+    index = LaunchIndex(calls["process"], calls["correlation"], calls["start"], calls["end"])
+    launch = {kind: index.find(table["process"], table["correlation"]) for kind, table in work.items()}
+    del index
+
+    step(0.65, "nesting ranges")
+    spans = {name: getattr(nvtx.startend, name) for name in TABLES["nvtx_spans"].names}
+    writer.write("nvtx_spans", sorted_rows({**spans, "name": final[nvtx.startend.name]}), TABLES["nvtx_spans"].names)
+    marks, unclosed, pushpop = nvtx.marks, nvtx.unclosed, nvtx.pushpop
+    del nvtx
+    nested = nest(pushpop, final, len(numbers.threads))
+    del pushpop
+
+    step(0.75, "attributing work to ranges")
+    launching = np.unique(np.concatenate([found[found >= 0] for found in launch.values()]))
+    columns = {name: calls[name][launching] for name in ("start", "end", "thread", "name")}
+    del calls
+    forest = attribute(nested, columns["start"], columns["end"], columns["thread"])
+    _write_stacks(writer, nested, forest, _final_plain(plain, final))
+    ranges = {name: getattr(nested, name) for name in TABLES["nvtx_ranges"].names}
+    writer.write("nvtx_ranges", ranges, hashed=("start", "end", "thread", "domain", "name"))
+    del nested, ranges
+
+    step(0.85, "writing GPU work")
+    comm = _write_kernel_names(writer, work["kernels"], pool, final)
+    _write_work(writer, work, launch, launching, columns, forest, comm)
+    step(0.95, "merging busy time")
+    _write_busy(writer, work, comm, len(numbers.devices))
+
+    digest = hashlib.sha256()
+    for text in sorted(pool.values):
+        digest.update(text.encode("utf-8", "replace") + b"\0")
+    identity = {
+        "rows": writer.hashes,
+        "strings": digest.hexdigest(),
+        "devices": [[d.device, d.process, list(d.pids), d.basis, d.name, d.chip] for d in numbers.devices],
+        "capture": capture,
+        "coverage": {kind: str(value) for kind, value in coverage.items()},
+        "quarantined": quarantined,
+        "marks": marks,
+        "unclosed": unclosed,
+        "listed": len(gpus),
+    }
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        profile_id=profile_id(identity),
+        capture=capture,
+        gpu=gpu,
+        devices=numbers.devices,
+        rows=writer.rows,
+        coverage=coverage,
+        quarantined=quarantined,
+        unclosed_ranges=unclosed,
+        marks=marks,
+        listed_gpus=len(gpus),
+        files=writer.files,
+        warnings=content_warnings(coverage, quarantined, unclosed, writer.rows, launch, numbers.devices),
+    )
+
+
+def _read(reader: Reader, step: Step) -> dict[str, Events]:
+    events = {}
+    for place, kind in enumerate(KINDS):
+        share, words = 0.02 + 0.5 * place / len(KINDS), f"reading {kind}"
+        step(share, words)
+
+        def tick(rows: int, share: float = share, words: str = words) -> None:
+            step(share, words)
+
+        events[kind] = read_events(reader, kind, tick)
+    return events
+
+
+def _extents(tables: Iterable[Table]) -> list[tuple[int, int] | None]:
+    return [(int(t["start"].min()), int(t["end"].max())) if len(t["start"]) else None for t in tables]
+
+
+def _hull(extents: Iterable[tuple[int, int] | None]) -> tuple[int, int] | None:
+    known = [extent for extent in extents if extent is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def _plain_codes(names: Ints32, pool: StringPool) -> Ints32:
+    """For each provisional name code of a range the code of the name without PyTorch's counters."""
+    codes = np.unique(names)
+    plain = np.full(len(pool.values), -1, np.int32)
+    plain[codes] = [pool.add(text) for text in plain_names([pool.values[code] for code in codes.tolist()])]
+    return plain
+
+
+def _final_plain(plain: Ints32, final: Ints32) -> Ints32:
+    """The same in final numbers on both sides."""
+    result = np.full(len(final), -1, np.int32)
+    result[final[np.arange(len(plain))]] = final[plain]
+    return result
+
+
+def _write_stacks(writer: TableWriter, nested: Nested, forest: StackForest, plain: Ints32) -> None:
+    names = nested.name[forest.range]
+    paths, plain_paths = name_paths(forest, names), name_paths(forest, plain[names])
+    nodes: Table = {
+        "node": np.arange(len(names), dtype=np.int32),
+        "parent": forest.parent,
+        "range": forest.range,
+        "start": nested.start[forest.range],
+        "depth": forest.depth,
+        "path": paths.path,
+        "plain_path": plain_paths.path,
+    }
+    writer.write("stacks", nodes)
+    for table, found in (("paths", paths), ("plain_paths", plain_paths)):
+        number_of = np.arange(len(found.name), dtype=np.int32)
+        writer.write(table, {"path": number_of, "parent": found.parent, "name": found.name, "depth": found.depth})
+
+
+def _write_kernel_names(writer: TableWriter, kernels: Table, pool: StringPool, final: Ints32) -> npt.NDArray[Any]:
+    """Write the table `kernel_names` and tell, for each kernel, whether it is a collective by its name."""
+    texts = dict(zip(final.tolist(), pool.values, strict=False))
+    names = np.unique(kernels["name"])
+    demangled = [texts[name] for name in names.tolist()]
+    collectives = [collective_of(text) for text in demangled]
+    columns = {
+        "name": names,
+        "label": np.array(labels_of(demangled), object),
+        "demangled": np.array(demangled, object),
+        "collective": np.array(collectives, object),
+    }
+    writer.write("kernel_names", columns)
+    is_comm = np.array([collective is not None for collective in collectives], bool)
+    return is_comm[np.searchsorted(names, kernels["name"])] if len(names) else np.empty(0, bool)
+
+
+def _write_work(
+    writer: TableWriter,
+    work: Mapping[str, Table],
+    launch: Mapping[str, Positions],
+    launching: Positions,
+    calls: Table,
+    forest: StackForest,
+    comm: npt.NDArray[Any],
+) -> None:
+    """Write each kind of GPU work with its launch: `calls` are the launching ones, in order of `launching`."""
+    for kind, table in work.items():
+        place = np.where(launch[kind] >= 0, np.searchsorted(launching, launch[kind]), -1)
+        launched = {
+            "call_start": _picked(calls["start"], place, NONE),
+            "call_end": _picked(calls["end"], place, NONE),
+            "thread": _picked(calls["thread"], place, -1),
+            "api": _picked(calls["name"], place, -1),
+            "stack": _picked(forest.call_node, place, -1),
+        }
+        extra = {"comm": comm} if kind == "kernels" else {}
+        hashed = [name for name in TABLES[kind].names if name not in (*_LAUNCH_COLUMNS, "comm")]
+        writer.write(kind, {**table, **launched, **extra}, hashed=hashed)
+
+
+def _picked(values: npt.NDArray[Any], place: Positions, none: int) -> npt.NDArray[Any]:
+    """Values at places, `none` where the place is -1."""
+    return np.append(values, np.array([none], values.dtype))[place]
+
+
+def _write_busy(writer: TableWriter, work: Mapping[str, Table], comm: npt.NDArray[Any], devices: int) -> None:
+    """Write the merged intervals per device and class, and per stream."""
+    joined = {
+        name: np.concatenate([table[name] for table in work.values()]) for name in ("start", "end", "gpu", "stream")
+    }
+    sizes = [len(table["start"]) for table in work.values()]
+    kernel = np.repeat([kind in ("kernels", "graphs") for kind in work], sizes)
+    collective = np.zeros(len(kernel), bool)
+    collective[: sizes[0]] = comm  # kernels come first in `work`
+    order = canonical_order(joined["start"])
+    joined = {name: values[order] for name, values in joined.items()}
+    kernel, collective = kernel[order], collective[order]
+    classes = (kernel & ~collective, collective, kernel, np.ones(len(kernel), bool))  # in the order of BUSY_KINDS
+    parts: list[Table] = []
+    for device in range(devices):
+        here = joined["gpu"] == device
+        for code, members in enumerate(classes):
+            rows = np.flatnonzero(here & members)
+            found = busy_rows(joined["start"][rows], joined["end"][rows])
+            size = len(found["start"])
+            parts.append({**found, "gpu": np.full(size, device, np.int32), "kind": np.full(size, code, np.int8)})
+    busy: dict[str, Any] = dict(_stacked(parts, TABLES["busy"].names))
+    busy["kind"] = pa.DictionaryArray.from_arrays(pa.array(busy["kind"], pa.int8()), list(BUSY_KINDS)).cast(pa.string())
+    writer.write("busy", busy)
+    parts = []
+    for stream in np.unique(joined["stream"]).tolist():
+        rows = np.flatnonzero(joined["stream"] == stream)
+        found = busy_rows(joined["start"][rows], joined["end"][rows])
+        size = len(found["start"])
+        device = joined["gpu"][rows[0]]
+        parts.append({**found, "gpu": np.full(size, device, np.int32), "stream": np.full(size, stream, np.int32)})
+    writer.write("stream_busy", _stacked(parts, TABLES["stream_busy"].names))
+
+
+def _stacked(parts: list[Table], names: Iterable[str]) -> Table:
+    return {name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0, np.int64) for name in names}

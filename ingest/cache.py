@@ -1,0 +1,202 @@
+"""The cache of canonical profiles: shared by all processes of a user, addressed by content, published by one rename.
+
+```
+CACHE/v1/profiles/p-…/      the tables and manifest.json of a profile, complete or not there
+CACHE/v1/sources/DIGEST.json  what a source of this SHA-256 became
+CACHE/v1/seen/….json        which digest a path had when it was last read
+CACHE/v1/locks/DIGEST.lock  held by the one process that ingests this source
+CACHE/v1/staging/           profiles being written; nothing in here is ever read
+```
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from ..contracts.errors import ErrorCode, EvidenceError
+from .interrupt import Interrupt
+from .manifest import Manifest, read_manifest
+from .source import Source, read_source
+from .tables import FORMAT_VERSION, TABLES
+
+SIZE_CAP = 20 * 2**30
+"""`prune` keeps at most this many bytes of profiles, the most recently used ones."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def default_cache() -> Path:
+    """`NSYS_EVIDENCE_CACHE`, else the user's cache directory."""
+    return Path(os.environ.get("NSYS_EVIDENCE_CACHE") or platformdirs.user_cache_path("nsys-evidence"))
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A profile in the cache: its id, its size on disk, and when it was last opened, in seconds since the epoch."""
+
+    profile_id: str
+    size_bytes: int
+    last_used: float
+
+
+class Cache:
+    """The cache below a directory; nothing is created before something is written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._root = directory / f"v{FORMAT_VERSION}"
+
+    def manifest(self, profile_id: str) -> Manifest | None:
+        """The manifest of a profile that is here and whole, None otherwise."""
+        directory = self.profile_directory(profile_id)
+        try:
+            manifest = read_manifest(directory)
+            whole = all((directory / f"{table}.parquet").stat().st_size == manifest.files[table] for table in TABLES)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return manifest if whole and manifest.profile_id == profile_id else None
+
+    def profile_directory(self, profile_id: str) -> Path:
+        """Where a profile is, or would be."""
+        return self._root / "profiles" / profile_id
+
+    def touch(self, profile_id: str) -> None:
+        """Mark a profile as used now; a cache that cannot be written stays as it is."""
+        with suppress(OSError):
+            os.utime(self.profile_directory(profile_id))
+
+    def source(self, digest: str) -> Source | None:
+        """What is known of a source by the digest of its content."""
+        try:
+            return read_source(self._root / "sources" / f"{digest}.json")
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def sources(self) -> list[Source]:
+        """All sources whose profile is here, by name and profile id."""
+        records = (self.source(path.stem) for path in (self._root / "sources").glob("*.json"))
+        whole = [record for record in records if record and self.manifest(record.profile_id)]
+        return sorted(whole, key=lambda record: (record.name, record.profile_id))
+
+    def seen(self, key: str) -> dict[str, object] | None:
+        """What was noted of a path."""
+        with suppress(OSError, ValueError):
+            noted = json.loads((self._root / "seen" / f"{key}.json").read_text(encoding="utf-8"))
+            return noted if isinstance(noted, dict) else None
+        return None
+
+    def note_seen(self, key: str, facts: dict[str, object]) -> None:
+        """Note a path's state; a cache that cannot be written goes without."""
+        with suppress(OSError):
+            self._put(self._root / "seen" / f"{key}.json", json.dumps(facts))
+
+    def put_source(self, digest: str, source: Source) -> None:
+        """Record what a source became."""
+        self._put(self._root / "sources" / f"{digest}.json", source.to_json())
+
+    @contextmanager
+    def writing(self, digest: str, interrupt: Interrupt) -> Iterator[Path]:
+        """Hold the lock of a source and give an empty staging directory, which is gone afterwards.
+
+        Raises:
+            EvidenceError: CACHE_UNWRITABLE or DISK_FULL, for what goes wrong in the block too.
+        """
+        try:
+            for folder in ("profiles", "sources", "seen", "locks", "staging"):
+                (self._root / folder).mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self._root / "locks" / f"{digest}.lock", thread_local=False)
+            self._acquire(lock, interrupt)
+            try:
+                for left in (self._root / "staging").glob(f"{digest}-*"):  # of an ingest that was killed
+                    shutil.rmtree(left, ignore_errors=True)
+                staging = Path(tempfile.mkdtemp(prefix=f"{digest}-", dir=self._root / "staging"))
+                try:
+                    yield staging
+                finally:
+                    shutil.rmtree(staging, ignore_errors=True)
+            finally:
+                lock.release()
+        except OSError as error:
+            raise self._coded(error) from None
+
+    @staticmethod
+    def _acquire(lock: FileLock, interrupt: Interrupt) -> None:
+        while True:
+            interrupt.check()
+            try:
+                lock.acquire(timeout=0.2)
+            except Timeout:
+                continue
+            return
+
+    def publish(self, staging: Path, manifest: Manifest) -> None:
+        """Make a staged profile visible by one rename; a whole one that is there already stays."""
+        target = self.profile_directory(manifest.profile_id)
+        if self.manifest(manifest.profile_id) is None:
+            doomed = staging / "damaged"
+            with suppress(FileNotFoundError):
+                target.rename(doomed)
+            profile = staging / "profile"
+            profile.rename(target)
+
+    def entries(self) -> list[CacheEntry]:
+        """Profiles in the cache, the least recently used first."""
+        found = []
+        for directory in (self._root / "profiles").glob("p-*"):
+            with suppress(OSError):
+                size = sum(file.stat().st_size for file in directory.iterdir())
+                found.append(CacheEntry(directory.name, size, directory.stat().st_mtime))
+        return sorted(found, key=lambda entry: (entry.last_used, entry.profile_id))
+
+    def prune(self, cap: int = SIZE_CAP) -> list[CacheEntry]:
+        """Remove the least recently used profiles until the rest fit the cap, and return what was removed."""
+        entries, removed = self.entries(), []
+        excess = sum(entry.size_bytes for entry in entries) - cap
+        for entry in entries:
+            if excess <= 0:
+                break
+            shutil.rmtree(self.profile_directory(entry.profile_id), ignore_errors=True)
+            removed.append(entry)
+            excess -= entry.size_bytes
+        return removed
+
+    def clear(self) -> None:
+        """Remove everything that this program wrote here, of every format version."""
+        for root in self.directory.glob("v[0-9]*"):
+            shutil.rmtree(root, ignore_errors=True)
+
+    def _put(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def _coded(self, error: OSError) -> EvidenceError:
+        if error.errno in _FULL:
+            return EvidenceError(
+                ErrorCode.DISK_FULL,
+                "the disk of the cache is full; nothing was kept of this ingest",
+                "free space with: nsys-evidence cache prune, or set NSYS_EVIDENCE_CACHE to a directory with room",
+            )
+        return EvidenceError(
+            ErrorCode.CACHE_UNWRITABLE,
+            f"the cache cannot be written: {error.strerror or 'input/output error'}",
+            "set NSYS_EVIDENCE_CACHE to a directory that this user may write",
+        )

@@ -1,0 +1,57 @@
+"""Stopping work from outside: one flag that a running query and a running ingest both obey."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from ..contracts.errors import ErrorCode, EvidenceError
+
+
+class Interrupt:
+    """Set by the caller of a skill or an ingest (client cancelled, deadline passed); seen by the worker thread.
+
+    A DuckDB cursor that is tracked while it runs is interrupted at once; everything else looks at `check` between
+    batches.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._code: ErrorCode | None = None
+        self._cursors: list[duckdb.DuckDBPyConnection] = []
+
+    def set(self, code: ErrorCode = ErrorCode.CANCELLED) -> None:
+        """Stop the work; `code` is CANCELLED or TIMEOUT."""
+        with self._lock:
+            self._code = self._code or code
+            for cursor in self._cursors:
+                cursor.interrupt()
+
+    def check(self) -> None:
+        """Raise the error that the work was stopped with, if it was."""
+        if self._code is not None:
+            raise EvidenceError(
+                self._code,
+                "the call ran out of time" if self._code is ErrorCode.TIMEOUT else "the call was cancelled",
+                "ask for a narrower window with trim, or call again: what was ingested so far is not lost"
+                if self._code is ErrorCode.TIMEOUT
+                else "call again if the answer is still wanted",
+            )
+
+    @contextmanager
+    def track(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """While the block runs, `set` interrupts this cursor; the interruption arrives as the coded error."""
+        self.check()
+        with self._lock:
+            self._cursors.append(cursor)
+        try:
+            yield
+        except duckdb.InterruptException:
+            self.check()
+            raise
+        finally:
+            with self._lock:
+                self._cursors.remove(cursor)

@@ -1,0 +1,101 @@
+"""Kernel names: short unique labels, and the collective that a name stands for. By name only: a name is a hint."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+LABEL_LENGTH = 56
+
+_COMM_PREFIXES = (
+    "ncclKernel",
+    "ncclDevKernel",
+    "ncclSymk",
+    "ncclSymDevKernel",
+    "nvshmem",
+    "rcclKernel",
+    "rcclDevKernel",
+)
+_COLLECTIVES = (  # ReduceScatter and AllReduce before Reduce: the first that the name contains
+    "AllReduce",
+    "ReduceScatter",
+    "AllGather",
+    "AllToAll",
+    "SendRecv",
+    "Broadcast",
+    "Gather",
+    "Scatter",
+    "Reduce",
+    "Barrier",
+)
+_ALIASES = {"alltoall": "AllToAll", "all_to_all": "AllToAll", "bcast": "Broadcast"}
+
+
+def collective_of(demangled: str) -> str | None:
+    """The collective that a kernel is by its name, None for a compute kernel.
+
+    Anchored prefixes only, so that a `pack_for_nccl_bucket_kernel` stays compute. A communication kernel whose
+    collective the name does not tell is "Generic".
+    """
+    name = base_name(demangled)
+    if not name.startswith(_COMM_PREFIXES):
+        return None
+    lowered = name.lower()
+    for alias, collective in _ALIASES.items():
+        if alias in lowered:
+            return collective
+    squeezed = lowered.replace("_", "")
+    return next((c for c in _COLLECTIVES if c.lower() in squeezed), "Generic")
+
+
+def _outside_brackets(name: str) -> str:
+    """The name without anything in <>, () or []; `(anonymous namespace)` and `operator()` are no brackets."""
+    name = name.replace("(anonymous namespace)", "anonymous").replace("<unnamed>", "unnamed")
+    depth, kept = 0, []
+    for position, character in enumerate(name):
+        if character in "<([":
+            depth += 1
+        elif character in ">)]" and not (character == ">" and name[position - 1] == "-"):
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            kept.append(character)
+    return "".join(kept)
+
+
+def base_name(demangled: str) -> str:
+    """The function's own name: no return type, namespaces, template arguments or parameters."""
+    plain = _outside_brackets(demangled).strip()
+    words = plain.split()
+    return words[-1].rpartition("::")[2] if words else demangled.strip()
+
+
+_FUNCTOR = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[Ff]unctor|_functor|Op|Ops)(?:_[a-z0-9]+)?\b")
+
+
+def _hinted(demangled: str) -> str:
+    """The base name with the first functor among its template arguments, which tells elementwise kernels apart."""
+    base = base_name(demangled)
+    found = _FUNCTOR.search(demangled, demangled.find(base) + len(base)) if "<" in demangled else None
+    return f"{base}<{found[0]}>" if found else base
+
+
+def _short(name: str) -> str:
+    if len(name) <= LABEL_LENGTH:
+        return name
+    head = LABEL_LENGTH // 3
+    return f"{name[:head]}…{name[head + 1 - LABEL_LENGTH :]}"
+
+
+def labels_of(demangled_names: Sequence[str]) -> list[str]:
+    """A short label for each name, unique among them; where two would be alike, a hash of the name tells them apart."""
+    short = [_short(_hinted(name)) for name in demangled_names]
+    counts = Counter(short)
+    labels = [
+        label if counts[label] == 1 else f"{label}~{hashlib.sha256(name.encode()).hexdigest()[:4]}"
+        for label, name in zip(short, demangled_names, strict=True)
+    ]
+    if len(set(labels)) < len(labels):  # four digits of hash met: number them
+        return [f"{label}#{number}" for number, label in enumerate(labels)]
+    return labels

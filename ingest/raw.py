@@ -1,0 +1,169 @@
+"""Reads each kind of event from the source and sets aside the rows that cannot be true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .manifest import Coverage
+from .reader import NONE, ColumnKind, Columns, Ints, Reader
+
+Mask = npt.NDArray[np.bool_]
+Ints32 = npt.NDArray[np.int32]
+
+_ALL_ONES = (-1, 2**32 - 1, 2**63 - 1, 2**64 - 1)
+"""How exports write "none" in unsigned columns of 32 or 64 bits, as SQLite and Parquet hold it."""
+
+_WORK: dict[str, ColumnKind] = {
+    "start": "int",
+    "end": "int",
+    "correlationId": "int",
+    "deviceId": "code",
+    "contextId": "code",
+    "streamId": "code",
+    "globalPid": "code",
+    "graphNodeId": "code",
+}
+_THREAD: dict[str, ColumnKind] = {"start": "int", "end": "int", "globalTid": "code", "nameId": "code"}
+
+KINDS: dict[str, tuple[str, dict[str, ColumnKind]]] = {
+    "kernels": (
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        {
+            **_WORK,
+            "demangledName": "code",
+            "shortName": "code",
+            **{f"{part}{axis}": "code" for part in ("grid", "block") for axis in "XYZ"},
+            "registersPerThread": "code",
+            "staticSharedMemory": "code",
+            "dynamicSharedMemory": "code",
+        },
+    ),
+    "copies": (
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        {**_WORK, "bytes": "int", "copyKind": "code", "srcKind": "code", "dstKind": "code", "copyCount": "code"},
+    ),
+    "sets": ("CUPTI_ACTIVITY_KIND_MEMSET", {**_WORK, "bytes": "int", "memKind": "code"}),
+    "graphs": ("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {**_WORK, "graphId": "code"}),
+    "calls": ("CUPTI_ACTIVITY_KIND_RUNTIME", {**_THREAD, "correlationId": "int", "eventClass": "code"}),
+    "syncs": (
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        {**_WORK, "syncType": "code"},
+    ),
+    "osrt": ("OSRT_API", {**_THREAD, "eventClass": "code"}),
+    "nvtx": (
+        "NVTX_EVENTS",
+        {
+            "start": "int",
+            "end": "int",
+            "eventType": "code",
+            "globalTid": "code",
+            "endGlobalTid": "code",
+            "domainId": "code",
+            "textId": "code",
+            "text": "text",
+        },
+    ),
+}
+"""Kinds of event: the source table, and the columns that the canonical profile takes from it."""
+
+
+@dataclass(slots=True)
+class Events:
+    """Events of one kind, as read, without the rows that were set aside.
+
+    Attributes:
+        columns: the columns as read.
+        keep: which rows are events that can be true; None for all.
+        coverage: whether the source has the kind.
+        quarantined: rows set aside.
+    """
+
+    columns: Columns
+    keep: Mask | None
+    coverage: Coverage
+    quarantined: int
+
+    @property
+    def rows(self) -> int:
+        """Rows that are kept."""
+        return self.columns.rows if self.keep is None else int(self.keep.sum())
+
+    def _kept(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return column if self.keep is None else column[self.keep]
+
+    def integer(self, name: str) -> Ints:
+        """A 64-bit column, `NONE` where null."""
+        return self._kept(self.columns.integer(name))
+
+    def coded(self, name: str) -> Ints32:
+        """A coded column, -1 where null."""
+        return self._kept(self.columns.code(name))
+
+    def used(self, name: str) -> list[Any]:
+        """The values of a coded column that a kept row has, nulls left out."""
+        values = self.columns.values.get(name, [])
+        seen = np.zeros(len(values) + 1, bool)
+        seen[self.coded(name)] = True
+        return [value for value, is_used in zip(values, seen, strict=False) if is_used]
+
+    def decoded(self, name: str, none: int = NONE, sentinels: bool = False) -> Ints:
+        """A coded integer column as 64-bit values, `none` where null and, with `sentinels`, where all ones."""
+        values = [none if sentinels and v in _ALL_ONES else v for v in self.columns.values.get(name, [])]
+        result: Ints = np.array([*values, none], np.int64)[self.coded(name)]
+        return result
+
+    def mapped(self, name: str, mapping: Mapping[Any, int]) -> Ints32:
+        """A coded column as small numbers: `mapping` of each value, -1 where null or not in it."""
+        numbers = [mapping.get(value, -1) for value in self.columns.values.get(name, [])]
+        result: Ints32 = np.array([*numbers, -1], np.int32)[self.coded(name)]
+        return result
+
+
+def read_events(reader: Reader, kind: str, tick: Callable[[int], None]) -> Events:
+    """Read one kind of event. A table without the columns that make an interval counts as not recorded."""
+    table, wanted = KINDS[kind]
+    owner = "globalPid" if "globalPid" in wanted else "globalTid"
+    if not {"start", "end", owner.lower()} <= reader.column_names(table):
+        return Events(Columns(0), None, Coverage.NOT_RECORDED, 0)
+    columns = reader.read(table, wanted, tick)
+    # Only for kernels does an empty table differ from none: forms of export differ in whether they write empty tables.
+    absent = Coverage.EMPTY if kind == "kernels" else Coverage.NOT_RECORDED
+    if kind == "nvtx":
+        return Events(columns, None, Coverage.RECORDED if columns.rows else absent, 0)
+    keep, quarantined = believable(columns.ints["start"], columns.ints["end"])
+    kept = columns.rows - quarantined
+    return Events(columns, keep if quarantined else None, Coverage.RECORDED if kept else absent, quarantined)
+
+
+def believable(start: Ints, end: Ints) -> tuple[Mask, int]:
+    """Rows that can be true: with start and end, end not before start, not both zero. And how many are not."""
+    keep = (start != NONE) & (end >= start) & ~((start == 0) & (end == 0))
+    return keep, len(start) - int(keep.sum())
+
+
+def missing_columns(reader: Reader) -> list[str]:
+    """Warnings for tables that are there but lack what makes an interval."""
+    found = []
+    for kind, (table, wanted) in KINDS.items():
+        owner = "globalPid" if "globalPid" in wanted else "globalTid"
+        lacking = [c for c in ("start", "end", owner) if c.lower() not in reader.column_names(table)]
+        if reader.has(table) and lacking:
+            found.append(f"{table} lacks {', '.join(lacking)}: its {kind} count as not recorded")
+    return found
+
+
+def combined(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Distinct rows of small integer columns, sorted, one column per row of the first result; and each row's number."""
+    if not len(columns[0]):
+        return np.empty((len(columns), 0), np.int64), np.empty(0, np.int64)
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, codes = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * len(values) + codes, return_inverse=True)
+    _, first = np.unique(number, return_index=True)
+    return np.stack([column[first].astype(np.int64) for column in columns]), number

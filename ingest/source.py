@@ -1,0 +1,54 @@
+"""The record of a source: what a capture was before it became a profile, without a path, a host or an environment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table of the source: its name, rows, and columns as (name, declared type)."""
+
+    table: str
+    rows: int
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One capture as it was handed over; several sources may hold the same profile.
+
+    Attributes:
+        name: file name, shown to the reader.
+        form: "sqlite".
+        size_bytes: size of the file.
+        nsys_version: version of the nsys that exported it; None where the export does not say.
+        schema_version: version of the export schema; None where the export does not say.
+        tables: what `schema_inspect` shows; never any content.
+        profile_id: the profile that it became.
+        warnings: what its form or version calls for.
+    """
+
+    name: str
+    form: str
+    size_bytes: int
+    nsys_version: str | None
+    schema_version: str | None
+    tables: tuple[SourceTable, ...]
+    profile_id: str
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The record as JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+
+
+def read_source(path: Path) -> Source:
+    """Read a source record. Raises OSError, ValueError, KeyError or TypeError when it is not a whole one."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    tables = tuple(
+        SourceTable(t["table"], t["rows"], tuple((name, kind) for name, kind in t["columns"])) for t in data["tables"]
+    )
+    return Source(**{**data, "tables": tables, "warnings": tuple(data["warnings"])})

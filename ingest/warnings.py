@@ -1,0 +1,44 @@
+"""What a reader should know of a profile before any number, said in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .manifest import Coverage, Device
+from .order import Positions
+
+
+def content_warnings(
+    coverage: Mapping[str, Coverage],
+    quarantined: Mapping[str, int],
+    unclosed: int,
+    rows: Mapping[str, int],
+    launch: Mapping[str, Positions],
+    devices: Sequence[Device],
+) -> tuple[str, ...]:
+    """Warnings that follow from the content alone, the same in every form of the capture."""
+    found = [
+        f"{count} {kind} rows cannot be true (no end, end before start, or all zero) and were set aside"
+        for kind, count in sorted(quarantined.items())
+    ]
+    if coverage["calls"] is Coverage.RECORDED and coverage["kernels"] is not Coverage.RECORDED:
+        found.append("CUDA API calls are recorded but no GPU kernels")
+    if rows["graphs"]:
+        found.append(
+            f"{rows['graphs']} CUDA graph launches were traced as a whole: the kernels inside them are hidden; "
+            "record with --cuda-graph-trace=node to see them"
+        )
+    orphans = int((launch["kernels"] < 0).sum())
+    if orphans:
+        found.append(f"{orphans} of {len(launch['kernels'])} kernels have no recorded API call")
+    if unclosed:
+        found.append(f"{unclosed} NVTX ranges never ended and are no intervals")
+    shared = sorted(
+        {device.device for device in devices if device.process is not None and device.basis != "physical GPU"}
+    )
+    for device in shared:
+        found.append(
+            f"device {device} occurs in several processes and the capture does not say which GPU each means: "
+            "they are kept apart, per process"
+        )
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The skills, one module each in a folder per category, and the registry that makes tools of them."""

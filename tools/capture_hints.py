@@ -1,0 +1,25 @@
+"""Which nsys flags record what a skill needs, by kind of event."""
+
+from __future__ import annotations
+
+CAPTURE_HINTS = {
+    "kernels": "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node …",
+    "copies": "nsys profile --trace=cuda …",
+    "sets": "nsys profile --trace=cuda …",
+    "calls": "nsys profile --trace=cuda …",
+    "nvtx": "nsys profile --trace=cuda,nvtx … (PyTorch: torch.autograd.profiler.emit_nvtx, or --pytorch=autograd-nvtx)",
+    "osrt": "nsys profile --trace=cuda,nvtx,osrt …",
+    "events": "nsys profile --trace=cuda,nvtx,osrt …",
+}
+"""What to record, keyed as `Manifest.coverage` is; each a command that nsys takes as it stands."""
+
+KIND_NAMES = {
+    "kernels": "GPU kernels",
+    "copies": "memory copies",
+    "sets": "memory sets",
+    "calls": "CUDA API calls",
+    "nvtx": "NVTX push/pop ranges",
+    "osrt": "OS runtime calls",
+    "events": "any event",
+}
+"""The same kinds in words."""

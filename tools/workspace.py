@@ -1,0 +1,28 @@
+"""What skills reach beyond their own profile: the library of captures and the ledger of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..ingest.library import Library, Progress
+
+
+class Ledger(Protocol):
+    """Keeps results under their evidence id; implemented by the server."""
+
+    def put(self, envelope: Mapping[str, Any], names: Mapping[str, str]) -> None:
+        """Keep a result, and the full texts of the labels in it."""
+
+    def get(self, evidence: str) -> tuple[dict[str, Any], dict[str, str]] | None:
+        """The result and the full texts of its labels; None when it is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The library, the ledger, and where progress of an ingest is reported."""
+
+    library: Library
+    ledger: Ledger
+    progress: Progress | None = None
