@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ from .kernel_names import collective_of, labels_of
 from .launches import LaunchIndex
 from .manifest import Coverage, Manifest
 from .numbering import Table, number, number_streams
-from .order import Positions, canonical_order
-from .ranges import Nested, nest, split_nvtx
+from .order import canonical_order
+from .ranges import Ranges, nest, split_nvtx
 from .raw import KINDS, Events, Ints32, read_events
 from .reader import NONE, Reader
-from .stacks import StackForest, attribute, name_paths, plain_names
+from .stacks import StackForest, name_paths, plain_names
 from .strings import StringPool
 from .tables import BUSY_KINDS, FORMAT_VERSION, TABLES
 from .warnings import content_warnings
@@ -35,8 +36,6 @@ Step = Callable[[float, str], None]
 _UNREAD = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
 """Tables that no skill reads yet, whose events lie in the capture window all the same."""
 
-_LAUNCH_COLUMNS = ("call_start", "call_end", "thread", "api", "stack")
-
 
 def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
     """Read a capture and write the tables of its canonical profile into an empty directory.
@@ -46,6 +45,12 @@ def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
         OSError: when the directory cannot be written.
     """
     writer = TableWriter(directory)
+    with writer.finishing():
+        manifest = _build(reader, writer, step)
+    return replace(manifest, files=writer.files())
+
+
+def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     step(0.0, "reading strings")
     pool = StringPool(dict(reader.pairs("StringIds", "id", "value")))
     events = _read(reader, step)
@@ -88,30 +93,40 @@ def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
     work["kernels"]["name"] = final[work["kernels"]["name"]]
     work = {kind: sorted_rows(table) for kind, table in work.items()}
     index = LaunchIndex(calls["process"], calls["correlation"], calls["start"], calls["end"])
-    launch = {kind: index.find(table["process"], table["correlation"]) for kind, table in work.items()}
-    del index
+    matched = {kind: index.find(table["process"], table["correlation"]) for kind, table in work.items()}
+    launching = np.zeros(len(calls["start"]) + 1, bool)  # the last place takes the -1s
+    for found in matched.values():
+        launching[found] = True
+    places = np.flatnonzero(launching[:-1])
+    launches = {name: calls[name][places] for name in ("start", "end", "thread", "name")}
+    number_of = np.full(len(launching), -1, np.int32)
+    number_of[places] = np.arange(len(places))
+    launch: dict[str, Ints32] = {kind: number_of[found] for kind, found in matched.items()}
+    del calls, index, matched, launching, number_of
 
-    step(0.65, "nesting ranges")
-    spans = {name: getattr(nvtx.startend, name) for name in TABLES["nvtx_spans"].names}
-    writer.write("nvtx_spans", sorted_rows({**spans, "name": final[nvtx.startend.name]}), TABLES["nvtx_spans"].names)
-    marks, unclosed, pushpop = nvtx.marks, nvtx.unclosed, nvtx.pushpop
+    step(0.7, "nesting ranges and attributing work to them")
+    spans = {name: getattr(nvtx.startend, name) for name in ("start", "end", "thread", "domain")}
+    spans |= {"name": final[nvtx.startend.name], "end_thread": nvtx.end_thread}
+    writer.write("nvtx_spans", sorted_rows(spans), hashed=TABLES["nvtx_spans"].names)
+    forest = StackForest(launches["start"], launches["end"], launches["thread"], len(numbers.threads))
+
+    def nested(pushpop: Ranges) -> Iterator[Table]:
+        for ranges in nest(pushpop, final, len(numbers.threads)):
+            step(0.7, f"attributing work to ranges, thread {ranges.thread + 1} of {len(numbers.threads)}")
+            forest.add(ranges)
+            yield ranges.table
+
+    writer.write_parts("nvtx_ranges", nested(nvtx.pushpop), hashed=("start", "end", "thread", "domain", "name"))
+    marks, unclosed = nvtx.marks, nvtx.unclosed
     del nvtx
-    nested = nest(pushpop, final, len(numbers.threads))
-    del pushpop
-
-    step(0.75, "attributing work to ranges")
-    launching = np.unique(np.concatenate([found[found >= 0] for found in launch.values()]))
-    columns = {name: calls[name][launching] for name in ("start", "end", "thread", "name")}
-    del calls
-    forest = attribute(nested, columns["start"], columns["end"], columns["thread"])
-    _write_stacks(writer, nested, forest, _final_plain(plain, final))
-    ranges = {name: getattr(nested, name) for name in TABLES["nvtx_ranges"].names}
-    writer.write("nvtx_ranges", ranges, hashed=("start", "end", "thread", "domain", "name"))
-    del nested, ranges
+    _write_stacks(writer, forest, _final_plain(plain, final))
 
     step(0.85, "writing GPU work")
     comm = _write_kernel_names(writer, work["kernels"], pool, final)
-    _write_work(writer, work, launch, launching, columns, forest, comm)
+    for kind, table in work.items():
+        launched = {**_launch_columns(launches, launch[kind], forest), **({"comm": comm} if kind == "kernels" else {})}
+        hashed = [name for name in TABLES[kind].names if name not in launched]
+        writer.write(kind, {**table, **launched}, hashed=hashed)
     step(0.95, "merging busy time")
     _write_busy(writer, work, comm, len(numbers.devices))
 
@@ -141,7 +156,6 @@ def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
         unclosed_ranges=unclosed,
         marks=marks,
         listed_gpus=len(gpus),
-        files=writer.files,
         warnings=content_warnings(coverage, quarantined, unclosed, writer.rows, launch, numbers.devices),
     )
 
@@ -183,18 +197,11 @@ def _final_plain(plain: Ints32, final: Ints32) -> Ints32:
     return result
 
 
-def _write_stacks(writer: TableWriter, nested: Nested, forest: StackForest, plain: Ints32) -> None:
-    names = nested.name[forest.range]
-    paths, plain_paths = name_paths(forest, names), name_paths(forest, plain[names])
-    nodes: Table = {
-        "node": np.arange(len(names), dtype=np.int32),
-        "parent": forest.parent,
-        "range": forest.range,
-        "start": nested.start[forest.range],
-        "depth": forest.depth,
-        "path": paths.path,
-        "plain_path": plain_paths.path,
-    }
+def _write_stacks(writer: TableWriter, forest: StackForest, plain: Ints32) -> None:
+    nodes = forest.nodes()
+    paths = name_paths(nodes["parent"], nodes["depth"], nodes["name"])
+    plain_paths = name_paths(nodes["parent"], nodes["depth"], plain[nodes["name"]])
+    nodes |= {"node": np.arange(len(paths.path)), "path": paths.path, "plain_path": plain_paths.path}
     writer.write("stacks", nodes)
     for table, found in (("paths", paths), ("plain_paths", plain_paths)):
         number_of = np.arange(len(found.name), dtype=np.int32)
@@ -218,31 +225,18 @@ def _write_kernel_names(writer: TableWriter, kernels: Table, pool: StringPool, f
     return is_comm[np.searchsorted(names, kernels["name"])] if len(names) else np.empty(0, bool)
 
 
-def _write_work(
-    writer: TableWriter,
-    work: Mapping[str, Table],
-    launch: Mapping[str, Positions],
-    launching: Positions,
-    calls: Table,
-    forest: StackForest,
-    comm: npt.NDArray[Any],
-) -> None:
-    """Write each kind of GPU work with its launch: `calls` are the launching ones, in order of `launching`."""
-    for kind, table in work.items():
-        place = np.where(launch[kind] >= 0, np.searchsorted(launching, launch[kind]), -1)
-        launched = {
-            "call_start": _picked(calls["start"], place, NONE),
-            "call_end": _picked(calls["end"], place, NONE),
-            "thread": _picked(calls["thread"], place, -1),
-            "api": _picked(calls["name"], place, -1),
-            "stack": _picked(forest.call_node, place, -1),
-        }
-        extra = {"comm": comm} if kind == "kernels" else {}
-        hashed = [name for name in TABLES[kind].names if name not in (*_LAUNCH_COLUMNS, "comm")]
-        writer.write(kind, {**table, **launched, **extra}, hashed=hashed)
+def _launch_columns(launches: Table, launch: Ints32, forest: StackForest) -> Table:
+    """The launch of each piece of work, by its number among the launching calls; -1 for none."""
+    return {
+        "call_start": _picked(launches["start"], launch, NONE),
+        "call_end": _picked(launches["end"], launch, NONE),
+        "thread": _picked(launches["thread"], launch, -1),
+        "api": _picked(launches["name"], launch, -1),
+        "stack": _picked(forest.call_node, launch, -1),
+    }
 
 
-def _picked(values: npt.NDArray[Any], place: Positions, none: int) -> npt.NDArray[Any]:
+def _picked(values: npt.NDArray[Any], place: Ints32, none: int) -> npt.NDArray[Any]:
     """Values at places, `none` where the place is -1."""
     return np.append(values, np.array([none], values.dtype))[place]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .host_class import api_name, host_class
-from .numbering import TID_MASK, Numbers, Table
+from .numbering import Numbers, Table
 from .order import canonical_order
-from .raw import Events, Ints32
+from .raw import TID_MASK, Events, Ints32
 from .strings import StringPool
 
 WORK_KINDS = ("kernels", "copies", "sets", "graphs")

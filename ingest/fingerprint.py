@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,19 +31,31 @@ def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return values
 
 
-def rows_hash(table: str, columns: Mapping[str, npt.NDArray[Any]]) -> str:
-    """The sum over the rows of two 64-bit hashes of each row: equal for equal multisets of rows, in any order."""
-    rows = len(next(iter(columns.values())))
-    keys = [(_key(f"{table}.{name}.a"), _key(f"{table}.{name}.b")) for name in columns]
-    sums = [0, 0]
-    for low in range(0, rows, _BLOCK):
-        blocks = [c[low : low + _BLOCK].astype(np.int64, copy=False).view(np.uint64) for c in columns.values()]
-        for lane in (0, 1):
-            state = np.full(len(blocks[0]), _key(f"{table}.{lane}"))
-            for block, pair in zip(blocks, keys, strict=True):
-                state += block * pair[lane]
-            sums[lane] += int(_mix(state).sum(dtype=np.uint64))
-    return "".join(f"{total & (2**64 - 1):016x}" for total in sums)
+class RowsHash:
+    """The sum over rows of two 64-bit hashes of each row: equal for equal multisets of rows, in any order or split."""
+
+    def __init__(self, table: str, columns: Iterable[str]) -> None:
+        self._keys = {name: (_key(f"{table}.{name}.a"), _key(f"{table}.{name}.b")) for name in columns}
+        self._seeds = (_key(f"{table}.0"), _key(f"{table}.1"))
+        self._sums = [0, 0]
+
+    def add(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Add rows, by column; columns that are not hashed are passed over."""
+        rows = len(next(iter(columns.values())))
+        for low in range(0, rows, _BLOCK):
+            blocks = {
+                name: columns[name][low : low + _BLOCK].astype(np.int64, copy=False).view(np.uint64)
+                for name in self._keys
+            }
+            for lane in (0, 1):
+                state = np.full(min(_BLOCK, rows - low), self._seeds[lane])
+                for name, block in blocks.items():
+                    state += block * self._keys[name][lane]
+                self._sums[lane] += int(_mix(state).sum(dtype=np.uint64))
+
+    def digest(self) -> str:
+        """128 bits in hex."""
+        return "".join(f"{total & (2**64 - 1):016x}" for total in self._sums)
 
 
 def profile_id(parts: Mapping[str, object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from .order import Positions, canonical_order
 from .raw import Ints32
@@ -17,21 +18,30 @@ class LaunchIndex:
 
     def __init__(self, process: Ints32, correlation: Ints, start: Ints, end: Ints) -> None:
         known = np.flatnonzero(correlation != NONE)
-        self._correlations = np.unique(correlation[known])
-        key = self._key(process[known], correlation[known])
+        self._low = int(correlation[known].min(initial=0))
+        self._span = int(correlation[known].max(initial=0)) - self._low + 1
+        self._ranks: Ints | None = None
+        if self._span * (int(process.max(initial=0)) + 1) >= 1 << 62:  # ids too far apart to stand side by side
+            self._ranks = np.unique(correlation[known])
+            self._span = len(self._ranks)
+        key, _ = self._keys_of(process[known], correlation[known])
         order = canonical_order(key, start[known] - end[known], start[known])
         self._keys, self._calls = key[order], known[order]
 
-    def _key(self, process: Ints32, correlation: Ints) -> Ints:
-        rank = np.searchsorted(self._correlations, correlation)
-        return process.astype(np.int64) * (len(self._correlations) + 1) + rank
+    def _keys_of(self, process: Ints32, correlation: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """One integer for process and correlation id, and whether the id lies among those of the calls."""
+        if self._ranks is None:
+            inside = (correlation >= self._low) & (correlation < self._low + self._span)
+            place = np.where(inside, correlation, self._low) - self._low
+        else:
+            place = np.minimum(np.searchsorted(self._ranks, correlation), len(self._ranks) - 1)
+            inside = self._ranks[place] == correlation
+        return process.astype(np.int64) * self._span + place, inside
 
     def find(self, process: Ints32, correlation: Ints) -> Positions:
         """The call of each piece of work, -1 where none was recorded."""
         if not len(self._keys):
             return np.full(len(correlation), -1, np.int64)
-        rank = np.minimum(np.searchsorted(self._correlations, correlation), len(self._correlations) - 1)
-        key = self._key(process, correlation)
+        key, inside = self._keys_of(process, correlation)
         place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-        found = (self._keys[place] == key) & (self._correlations[rank] == correlation)
-        return np.where(found, self._calls[place], -1)
+        return np.where(inside & (self._keys[place] == key), self._calls[place], -1)

@@ -12,10 +12,7 @@ import numpy.typing as npt
 
 from .devices import Gpu, Key, build_devices, process_id
 from .manifest import Device
-from .raw import Events, combined
-
-TID_MASK = 0xFFFFFF
-"""The thread id in a packed globalTid; without it, what is left is the process's globalPid."""
+from .raw import TID_MASK, Events, combined
 
 Table = dict[str, npt.NDArray[Any]]
 """Columns of one canonical table."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .nesting import depths, enclosing
 from .order import Positions, canonical_order, group_bounds
-from .raw import Events, Ints32, believable, combined
+from .raw import TID_MASK, Events, Ints32, believable, combined
 from .reader import NONE, Ints
 from .strings import StringPool
 
 _PUSH_POP, _START_END, _MARKS, _DOMAIN = (59, 70), (60, 71), (34,), 75
-_TID_MASK = 0xFFFFFF
-
 Ints16 = npt.NDArray[np.int16]
+Rows = slice | Ints
 
 
 @dataclass(slots=True)
@@ -28,7 +28,6 @@ class Ranges:
     start: Ints
     end: Ints
     thread: Ints32
-    end_thread: Ints32
     domain: Ints32
     name: Ints32
 
@@ -40,6 +39,7 @@ class Nvtx:
     Attributes:
         pushpop: push/pop ranges with an end.
         startend: start/end ranges with an end.
+        end_thread: the threads that those ended on, -1 where that is not recorded.
         marks: how many marks.
         unclosed: how many ranges without an end.
         quarantined: how many ranges that cannot be true.
@@ -48,6 +48,7 @@ class Nvtx:
 
     pushpop: Ranges
     startend: Ranges
+    end_thread: Ints32
     marks: int
     unclosed: int
     quarantined: int
@@ -56,67 +57,71 @@ class Nvtx:
 
 def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> Nvtx:
     """Tell ranges from marks, domain rows and what never closed, and name the ranges."""
-    kind = events.decoded("eventType")
     start, end = events.integer("start"), events.integer("end")
-    pushpop, startend = np.isin(kind, _PUSH_POP), np.isin(kind, _START_END)
-    marks = np.isin(kind, _MARKS) & (start != NONE)
+    pushpop, startend = events.is_one_of("eventType", _PUSH_POP), events.is_one_of("eventType", _START_END)
+    marks = events.is_one_of("eventType", _MARKS) & (start != NONE)
     ranges = pushpop | startend
     unclosed = ranges & (end == NONE) & (start != NONE)
     true, _ = believable(start, end)
-    usable = ranges & true
-    instants = [start[usable | marks | unclosed], end[usable]]
-    extent = None
-    if len(instants[0]):
-        extent = (int(instants[0].min()), max(int(part.max(initial=NONE)) for part in instants))
-    domains = _domain_names(events, kind, pool)
+    quarantined = int((ranges & ~true & ~unclosed).sum())
+    instants = np.flatnonzero(marks | unclosed)
+    domains = _domain_names(events, pool)
     parts = []
-    for style in (pushpop & usable, startend & usable):
-        rows = np.flatnonzero(style)
+    for style in (pushpop & true, startend & true):
+        rows = slice(None) if style.all() else np.flatnonzero(style)
         parts.append(
             Ranges(
                 start=start[rows],
                 end=end[rows],
                 thread=events.mapped("globalTid", threads)[rows],
-                end_thread=events.mapped("endGlobalTid", threads)[rows],
-                domain=events.decoded("domainId", none=0)[rows].astype(np.int32),
+                domain=_domain_ids(events)[rows],
                 name=_names(events, rows, domains, pool),
             )
         )
-    quarantined = int((ranges & ~true & ~unclosed).sum())
-    return Nvtx(parts[0], parts[1], int(marks.sum()), int(unclosed.sum()), quarantined, extent)
+    end_thread = events.mapped("endGlobalTid", threads)[startend & true]
+    spans = [(part.start.min(), part.end.max()) for part in parts if len(part.start)]
+    if len(instants):
+        spans.append((start[instants].min(), start[instants].max()))
+    extent = (int(min(low for low, _ in spans)), int(max(high for _, high in spans))) if spans else None
+    return Nvtx(parts[0], parts[1], end_thread, int(marks.sum()), int(unclosed.sum()), quarantined, extent)
 
 
-def _domain_names(events: Events, kind: Ints, pool: StringPool) -> dict[tuple[int, int], str]:
+def _domain_ids(events: Events) -> Ints32:
+    ids = events.columns.values.get("domainId", [])
+    domain = events.mapped("domainId", dict(zip(ids, ids, strict=True)))
+    return np.maximum(domain, 0)  # no domain is the default one, 0
+
+
+def _domain_names(events: Events, pool: StringPool) -> dict[tuple[int, int], str]:
     """Names of NVTX domains by (packed process id, domain id); a domain belongs to its process."""
     names: dict[tuple[int, int], str] = {}
-    rows = np.flatnonzero(kind == _DOMAIN)
-    packed = events.decoded("globalTid")[rows] & ~_TID_MASK
-    ids = events.decoded("domainId", none=0)[rows]
-    texts, codes = events.columns.values.get("text", []), events.coded("text")[rows]
-    for process, domain, code, number in zip(packed, ids, codes, events.decoded("textId")[rows], strict=True):
-        text = (texts[code] if code >= 0 else "") or pool.text_of(int(number))
+    texts = events.columns.values.get("text", [])
+    for row in np.flatnonzero(events.is_one_of("eventType", (_DOMAIN,))).tolist():
+        code = int(events.columns.code("text")[row])
+        text = (texts[code] if code >= 0 else "") or pool.text_of(events.columns.value("textId", row, default=-1))
         if text:
-            names[int(process), int(domain)] = text
+            process = events.columns.value("globalTid", row, default=0) & ~TID_MASK
+            names[process, events.columns.value("domainId", row, default=0)] = text
     return names
 
 
-def _names(events: Events, rows: Ints, domains: Mapping[tuple[int, int], str], pool: StringPool) -> Ints32:
+def _names(events: Events, rows: Rows, domains: Mapping[tuple[int, int], str], pool: StringPool) -> Ints32:
     """Provisional codes of range names: inline text, else the registered string; `DOMAIN:` first in a named domain."""
-    text, number = events.coded("text")[rows], events.coded("textId")[rows]
-    if "" in (texts := events.columns.values.get("text", [])):
-        text[text == texts.index("")] = -1
-    name: Ints32 = pool.codes(texts, text)[text]
-    unnamed = name < 0
-    number[~unnamed] = -1
-    registered = pool.codes(events.columns.values.get("textId", []), number)[number]
-    name[unnamed] = registered[unnamed]
+    text = events.coded("text")[rows]
+    texts = events.columns.values.get("text", [])
+    if "" in texts:
+        text = np.where(text == texts.index(""), -1, text)
+    name = pool.codes(texts, text)[text]
+    if (unnamed := name < 0).any():
+        number = np.where(unnamed, events.coded("textId")[rows], -1)
+        name = np.where(unnamed, pool.codes(events.columns.values.get("textId", []), number)[number], name)
     if (name < 0).any():
         name[name < 0] = pool.add("")
     if not domains:
         return name
-    domain = events.decoded("domainId", none=0)[rows]
+    domain = _domain_ids(events)[rows]
     inside = np.flatnonzero(np.isin(domain, [number for _, number in domains]))
-    process = events.decoded("globalTid")[rows[inside]] & ~_TID_MASK
+    process = events.decoded("globalTid")[rows][inside] & ~TID_MASK
     distinct, which = combined([process, domain[inside], name[inside]])
     prefixed = [
         pool.add(f"{domains[process, domain]}:{pool.values[code]}") if (process, domain) in domains else code
@@ -127,60 +132,64 @@ def _names(events: Events, rows: Ints, domains: Mapping[tuple[int, int], str], p
 
 
 @dataclass(slots=True)
-class Nested:
-    """Push/pop ranges in nesting order, thread by thread, with their places in the stack.
+class ThreadRanges:
+    """The push/pop ranges of one thread in nesting order.
 
     Attributes:
-        start, end, thread, domain, name: of each range; `name` is a provisional code.
-        parent: the enclosing range of the thread and domain, -1 for none.
+        thread: the thread.
+        first: row of `nvtx_ranges` that the first of them is.
+        start, end, domain, name: of each range; `name` is a final number.
+        parent: the enclosing range of the thread and domain, as a place in these arrays; -1 for none.
         depth: how many enclose it in its domain.
         outer: the nearest earlier range of the thread, of any domain, that ends no earlier; -1 for none.
-        bounds: where each thread's ranges begin and end.
     """
 
+    thread: int
+    first: int
     start: Ints
     end: Ints
-    thread: Ints32
     domain: Ints32
     name: Ints32
-    parent: Ints32
+    parent: Positions
     depth: Ints16
-    outer: Ints32
-    bounds: Positions
+    outer: Positions
+
+    @property
+    def table(self) -> dict[str, npt.NDArray[Any]]:
+        """Their rows of the table `nvtx_ranges`."""
+        return {
+            "start": self.start,
+            "end": self.end,
+            "thread": np.full(len(self.start), self.thread, np.int32),
+            "domain": self.domain,
+            "name": self.name,
+            "parent": np.where(self.parent >= 0, self.parent + self.first, -1).astype(np.int32),
+            "depth": self.depth,
+            "outer": np.where(self.outer >= 0, self.outer + self.first, -1).astype(np.int32),
+        }
 
 
-def nest(ranges: Ranges, name_numbers: Ints32, threads: int) -> Nested:
-    """Bring ranges into nesting order and find parents and depths, a thread at a time.
+def nest(ranges: Ranges, name_numbers: Ints32, threads: int) -> Iterator[ThreadRanges]:
+    """Bring ranges into nesting order and find parents and depths, one thread after the other.
 
     `name_numbers` gives the final number of a provisional name code: ties must break on it.
     """
     order, bounds = group_bounds(ranges.thread, threads)
-    size = len(order)
-    outer, parent = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
-    depth = np.zeros(size, np.int16)
-    for low, high in pairwise(bounds.tolist()):
+    for thread, (low, high) in enumerate(pairwise(bounds.tolist())):
         if low == high:
             continue
         rows = order[low:high]
         start, end, domain = ranges.start[rows], ranges.end[rows], ranges.domain[rows]
-        sorting = canonical_order(start, -end, domain, name_numbers[ranges.name[rows]])
-        order[low:high] = rows[sorting]
+        name = name_numbers[ranges.name[rows]]
+        sorting = canonical_order(start, -end, domain, name)
         end, domain = end[sorting], domain[sorting]
-        around = enclosing(end)
-        outer[low:high] = np.where(around >= 0, around + low, -1)
-        for one in np.unique(domain):
-            members = np.flatnonzero(domain == one)
-            inside = around if len(members) == high - low else enclosing(end[members])
-            parent[low + members] = np.where(inside >= 0, low + members[inside], -1)
-            depth[low + members] = depths(inside)
-    return Nested(
-        start=ranges.start[order],
-        end=ranges.end[order],
-        thread=ranges.thread[order],
-        domain=ranges.domain[order],
-        name=name_numbers[ranges.name[order]],
-        parent=parent,
-        depth=depth,
-        outer=outer,
-        bounds=bounds,
-    )
+        outer = enclosing(end)
+        parent, depth = outer, depths(outer)
+        if domain.min() != domain.max():
+            parent, depth = np.full(len(end), -1, np.int64), np.zeros(len(end), np.int16)
+            for one in np.unique(domain).tolist():
+                members = np.flatnonzero(domain == one)
+                inside = enclosing(end[members])
+                parent[members] = np.where(inside >= 0, members[inside], -1)
+                depth[members] = depths(inside)
+        yield ThreadRanges(thread, low, start[sorting], end, domain, name[sorting], parent, depth, outer)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from .manifest import Coverage
-from .reader import NONE, ColumnKind, Columns, Ints, Reader
+from .reader import NONE, Codes, ColumnKind, Columns, Ints, Reader
 
 Mask = npt.NDArray[np.bool_]
 Ints32 = npt.NDArray[np.int32]
+
+TID_MASK = 0xFFFFFF
+"""The thread id in a packed globalTid; without it, what is left is the process's globalPid."""
 
 _ALL_ONES = (-1, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 """How exports write "none" in unsigned columns of 32 or 64 bits, as SQLite and Parquet hold it."""
@@ -100,7 +104,7 @@ class Events:
         """A 64-bit column, `NONE` where null."""
         return self._kept(self.columns.integer(name))
 
-    def coded(self, name: str) -> Ints32:
+    def coded(self, name: str) -> Codes:
         """A coded column, -1 where null."""
         return self._kept(self.columns.code(name))
 
@@ -116,6 +120,13 @@ class Events:
         values = [none if sentinels and v in _ALL_ONES else v for v in self.columns.values.get(name, [])]
         result: Ints = np.array([*values, none], np.int64)[self.coded(name)]
         return result
+
+    def is_one_of(self, name: str, wanted: Collection[Any]) -> Mask:
+        """Where a coded column has one of these values."""
+        found: Mask = np.array([*(value in wanted for value in self.columns.values.get(name, [])), False])[
+            self.coded(name)
+        ]
+        return found
 
     def mapped(self, name: str, mapping: Mapping[Any, int]) -> Ints32:
         """A coded column as small numbers: `mapping` of each value, -1 where null or not in it."""
@@ -157,13 +168,20 @@ def missing_columns(reader: Reader) -> list[str]:
     return found
 
 
-def combined(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Distinct rows of small integer columns, sorted, one column per row of the first result; and each row's number."""
-    if not len(columns[0]):
-        return np.empty((len(columns), 0), np.int64), np.empty(0, np.int64)
+def combined(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
+    """Distinct rows of integer columns, sorted, one column per row of the first result; and each row's number.
+
+    Meant for columns with few distinct rows: values are told apart by hashing, only the distinct rows are sorted.
+    """
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        values, codes = np.unique(column, return_inverse=True)
-        _, number = np.unique(number * len(values) + codes, return_inverse=True)
-    _, first = np.unique(number, return_index=True)
-    return np.stack([column[first].astype(np.int64) for column in columns]), number
+        values = pa.array(column).dictionary_encode()
+        number = number * (len(values.dictionary) + 1) + values.indices.to_numpy()
+        number = pa.array(number).dictionary_encode().indices.to_numpy().astype(np.int64)
+    first = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+    first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
+    distinct = np.stack([column[first].astype(np.int64) for column in columns])
+    order = np.lexsort(distinct[::-1])
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return distinct[:, order], rank[number]

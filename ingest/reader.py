@@ -23,7 +23,8 @@ NONE = np.iinfo(np.int64).min
 """Stands for a missing integer in numpy columns."""
 
 Ints = npt.NDArray[np.int64]
-Codes32 = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.signedinteger[Any]]
+"""Small numbers that stand for values, -1 for null; as narrow as their number allows."""
 
 ColumnKind = Literal["int", "code", "text"]
 """How a column is read: 64-bit integers, integers with few distinct values as codes, or texts as codes."""
@@ -38,7 +39,7 @@ class Coder:
         self._known: pa.Array[Any] | None = None
         self._lock = threading.Lock()
 
-    def encode(self, array: pa.Array[Any]) -> Codes32:
+    def encode(self, array: pa.Array[Any]) -> Codes:
         """Codes of the values, -1 for null."""
         encoded = array.dictionary_encode()
         distinct = encoded.dictionary
@@ -48,10 +49,10 @@ class Coder:
         positions = encoded.indices
         if positions.null_count:
             positions = positions.fill_null(len(distinct))
-        result: Codes32 = codes[positions.to_numpy()]
+        result: Codes = codes[positions.to_numpy()]
         return result
 
-    def _codes(self, distinct: pa.Array[Any]) -> Codes32:
+    def _codes(self, distinct: pa.Array[Any]) -> Codes:
         """Codes of distinct values. Arrow looks up those known already, while they are few; Python adds the rest."""
         known = self._known
         if known is not None and known.type == distinct.type and len(known) <= 4 * len(distinct):
@@ -95,16 +96,21 @@ class Columns:
 
     rows: int
     ints: dict[str, Ints] = field(default_factory=dict)
-    codes: dict[str, Codes32] = field(default_factory=dict)
+    codes: dict[str, Codes] = field(default_factory=dict)
     values: dict[str, list[Any]] = field(default_factory=dict)
 
     def integer(self, name: str, default: int = NONE) -> Ints:
         """An integer column; `default` throughout where the source lacks it."""
         return self.ints[name] if name in self.ints else np.full(self.rows, default, np.int64)
 
-    def code(self, name: str) -> Codes32:
+    def code(self, name: str) -> Codes:
         """A coded column; -1 throughout where the source lacks it."""
-        return self.codes[name] if name in self.codes else np.full(self.rows, -1, np.int32)
+        return self.codes[name] if name in self.codes else np.full(self.rows, -1, np.int8)
+
+    def value(self, name: str, row: int, default: Any) -> Any:
+        """One value of a coded column, `default` where it is null."""
+        code = int(self.code(name)[row])
+        return default if code < 0 else self.values[name][code]
 
 
 class Reader(Protocol):
@@ -138,6 +144,11 @@ class Reader(Protocol):
 
 
 _VERSIONED = re.compile(r"(.+)_V([0-9]+)", re.ASCII)
+
+
+def narrowest(values: int) -> type[np.signedinteger[Any]]:
+    """The narrowest integer that holds this many codes and -1."""
+    return np.int8 if values < 1 << 7 else np.int16 if values < 1 << 15 else np.int32
 
 
 def resolve_table(wanted: str, present: Iterable[str]) -> str | None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..contracts.errors import ErrorCode, EvidenceError
-from .reader import NONE, Coder, ColumnKind, Columns, resolve_table
+from .reader import NONE, Coder, ColumnKind, Columns, narrowest, resolve_table
 from .source import SourceTable
 
 _BATCH_ROWS = 65_536
@@ -126,10 +126,11 @@ class SqliteReader:
         for part in parts:
             if part.error is not None:
                 raise part.error
-        chunks = {column: [chunk for part in parts for chunk in part.chunks[column]] for column in wanted}
         result = Columns(sum(part.rows for part in parts))
         for column, kind in wanted.items():
-            joined = np.concatenate([np.empty(0, np.int64 if kind == "int" else np.int32), *chunks.pop(column)])
+            dtype = np.int64 if kind == "int" else narrowest(len(coders[column].values))
+            chunks = [chunk for part in parts for chunk in part.chunks.pop(column)]
+            joined = np.concatenate([np.empty(0, dtype), *chunks], dtype=dtype, casting="same_kind")
             if kind == "int":
                 result.ints[column] = joined
             else:
@@ -177,7 +178,8 @@ class _Part:
                 # a copy, so that the batch and its text can go
                 self.chunks[column].append(np.array(array.to_numpy(zero_copy_only=False), np.int64))
             else:
-                self.chunks[column].append(coders[column].encode(array))
+                codes = coders[column].encode(array)
+                self.chunks[column].append(codes.astype(narrowest(len(coders[column].values)), copy=False))
 
 
 class _CodedErrors:

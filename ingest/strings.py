@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .reader import Codes32
+from .raw import Ints32
+from .reader import Codes
 
 
 class StringPool:
@@ -34,7 +35,7 @@ class StringPool:
         """The source's text of a string id, None where it lacks it. Nothing enters the pool."""
         return self._source.get(number)
 
-    def codes(self, values: Sequence[str | int], used: Codes32) -> Codes32:
+    def codes(self, values: Sequence[str | int], used: Codes) -> Ints32:
         """Provisional codes of texts or string ids that the codes `used` refer to; -1 for the rest, and at the end.
 
         Index the result with `used`, whose -1 picks the last place.
@@ -50,7 +51,7 @@ class StringPool:
                 result[place] = self.add(text)
         return result
 
-    def numbers(self) -> Codes32:
+    def numbers(self) -> Ints32:
         """The final number of each provisional code, with a last one of -1."""
         order = sorted(range(len(self.values)), key=lambda code: self.values[code].encode("utf-8", "surrogatepass"))
         numbers = np.full(len(order) + 1, -1, np.int32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .manifest import Coverage, Device
-from .order import Positions
+from .raw import Ints32
 
 
 def content_warnings(
@@ -13,7 +13,7 @@ def content_warnings(
     quarantined: Mapping[str, int],
     unclosed: int,
     rows: Mapping[str, int],
-    launch: Mapping[str, Positions],
+    launch: Mapping[str, Ints32],
     devices: Sequence[Device],
 ) -> tuple[str, ...]:
     """Warnings that follow from the content alone, the same in every form of the capture."""

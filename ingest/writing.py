@@ -1,8 +1,10 @@
-"""Writing canonical tables as Parquet."""
+"""Writing canonical tables as Parquet, on a thread of its own so that computing goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .fingerprint import rows_hash
+from .fingerprint import RowsHash
 from .reader import NONE
 from .tables import TABLES
+
+ColumnArrays = Mapping[str, "npt.NDArray[Any] | pa.Array[Any]"]
+"""Columns of a table by name; Arrow arrays are written as they are."""
 
 _ROW_GROUP = 131_072
 _TIMES = ("start", "end", "previous_end", "call_start", "call_end")
@@ -34,32 +39,68 @@ class TableWriter:
 
     Attributes:
         rows: rows written, by table.
-        files: bytes written, by table.
         hashes: hashes of the rows, by table; they do not depend on the order of the rows.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._thread = ThreadPoolExecutor(1)
+        self._pending: Future[None] | None = None
         self.rows: dict[str, int] = {}
-        self.files: dict[str, int] = {}
         self.hashes: dict[str, str] = {}
 
-    def write(
-        self, name: str, columns: Mapping[str, npt.NDArray[Any] | pa.Array[Any]], hashed: Iterable[str] = ()
-    ) -> None:
-        """Write a table from its canonical columns; the columns named in `hashed` enter the hash of its rows."""
+    def write(self, name: str, columns: ColumnArrays, hashed: Iterable[str] = ()) -> None:
+        """Write a whole table; the columns named in `hashed` enter the hash of its rows. See `parts`."""
+        self.write_parts(name, iter((columns,)), hashed)
+
+    def write_parts(self, name: str, parts: Iterator[ColumnArrays], hashed: Iterable[str] = ()) -> None:
+        """Write a table from canonical columns that come in parts."""
         schema = TABLES[name]
-        table = pa.Table.from_arrays([_column(columns[field.name], field.type) for field in schema], schema=schema)
-        path = self._directory / f"{name}.parquet"
-        pq.write_table(
-            table,
-            path,
-            row_group_size=_ROW_GROUP,
+        chosen = list(hashed)
+        digest = RowsHash(name, chosen)
+        self.rows[name] = 0
+        writer = pq.ParquetWriter(
+            self._directory / f"{name}.parquet",
+            schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[name for name in schema.names if name not in _TIMES],  # type: ignore[arg-type]
+            use_dictionary=[column for column in schema.names if column not in _TIMES],  # type: ignore[arg-type]
         )
-        self.rows[name] = table.num_rows
-        self.files[name] = path.stat().st_size
-        if chosen := {column: np.asarray(columns[column]) for column in hashed}:
-            self.hashes[name] = rows_hash(name, chosen)
+
+        def write(columns: ColumnArrays) -> None:
+            table = pa.Table.from_arrays([_column(columns[f.name], f.type) for f in schema], schema=schema)
+            writer.write_table(table, row_group_size=_ROW_GROUP)
+            if chosen:
+                digest.add({column: np.asarray(columns[column]) for column in chosen})
+                self.hashes[name] = digest.digest()
+
+        for columns in parts:
+            self.rows[name] += len(columns[schema.names[0]])
+            self._queue(write, columns)
+        if chosen:
+            self.hashes.setdefault(name, digest.digest())
+        self._queue(writer.close)
+
+    def _queue(self, work: Any, *arguments: Any) -> None:
+        """Hand work to the thread once it has finished what it had: the memory of two pieces is enough."""
+        self.wait()
+        self._pending = self._thread.submit(work, *arguments)
+
+    def wait(self) -> None:
+        """Wait until everything handed over is written."""
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """A block at whose end, good or bad, nothing is being written any more."""
+        try:
+            yield
+            self.wait()
+        finally:
+            self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def files(self) -> dict[str, int]:
+        """Bytes of each table's file, once all is written."""
+        return {name: (self._directory / f"{name}.parquet").stat().st_size for name in self.rows}

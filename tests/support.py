@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -42,10 +44,17 @@ class MemoryLedger:
 
 
 @cache
+def scratch() -> Path:
+    """One temporary directory for the whole test session, gone at its end."""
+    directory = Path(tempfile.mkdtemp(prefix="nsys-evidence-tests-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+@cache
 def workspace() -> Workspace:
     """One workspace for the whole test session, over a cache of its own."""
-    directory = Path(tempfile.mkdtemp(prefix="nsys-evidence-tests-"))
-    return Workspace(Library(cache=directory), MemoryLedger())
+    return Workspace(Library(cache=scratch() / "cache"), MemoryLedger())
 
 
 @cache
@@ -74,5 +83,5 @@ def rows_of(envelope: Envelope, table: str | None = None) -> list[dict[str, Any]
 
 def written(capture: Capture, layout: Layout | None = None) -> Path:
     """The path of a generated capture, written to a fresh temporary directory."""
-    directory = Path(tempfile.mkdtemp(prefix="nsys-evidence-capture-"))
+    directory = Path(tempfile.mkdtemp(dir=scratch()))
     return write_sqlite(capture, directory / "capture.sqlite", layout=layout or Layout())
