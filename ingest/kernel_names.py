@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 LABEL_LENGTH = 56
@@ -72,25 +72,49 @@ def base_name(demangled: str) -> str:
 
 
 _FUNCTOR = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[Ff]unctor|_functor|Op|Ops)(?:_[a-z0-9]+)?\b")
+_GENERIC = re.compile(r"[Kk]ernel[0-9]*|device_kernel|run_kernel|elementwise_kernel|cutlass_kernel")
+_ARGUMENT = re.compile(r"<(?:\([a-z ]+\))?([A-Za-z_][A-Za-z0-9_:]*)")
 
 
 def _hinted(demangled: str) -> str:
-    """The base name with the first functor among its template arguments, which tells elementwise kernels apart."""
+    """The base name with what tells it apart among its template arguments: a functor, or the first one of a wrapper."""
     base = base_name(demangled)
-    found = _FUNCTOR.search(demangled, demangled.find(base) + len(base)) if "<" in demangled else None
-    return f"{base}<{found[0]}>" if found else base
+    if "<" not in demangled:
+        return base
+    after = demangled.find(base) + len(base)
+    found = _FUNCTOR.search(demangled, after)
+    if found:
+        return f"{base}<{found[0]}>"
+    argument = _ARGUMENT.match(demangled, after) if _GENERIC.fullmatch(base) else None
+    return f"{base}<{argument[1].rpartition('::')[2]}>" if argument else base
 
 
-def _short(name: str) -> str:
-    if len(name) <= LABEL_LENGTH:
-        return name
-    head = LABEL_LENGTH // 3
-    return f"{name[:head]}…{name[head + 1 - LABEL_LENGTH :]}"
+_HEAD = LABEL_LENGTH // 4
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Names that are not too long as they are. Long ones keep their head and the words that not all long names with
+    this head have, or, where these are none or too many, lose their middle."""
+    families: dict[str, list[str]] = defaultdict(list)
+    for name in set(names):
+        if len(name) > LABEL_LENGTH:
+            families[name[:_HEAD]].append(name)
+    labels = []
+    for name in names:
+        if len(name) <= LABEL_LENGTH:
+            labels.append(name)
+            continue
+        shared = set.intersection(*(set(member.split("_")) for member in families[name[:_HEAD]]))
+        words = "_".join(word for word in name[_HEAD:].split("_") if word not in shared)
+        if not 0 < len(words) < LABEL_LENGTH - _HEAD:
+            words = name[_HEAD + 1 - LABEL_LENGTH :]
+        labels.append(f"{name[:_HEAD]}…{words}")
+    return labels
 
 
 def labels_of(demangled_names: Sequence[str]) -> list[str]:
-    """A short label for each name, unique among them; where two would be alike, a hash of the name tells them apart."""
-    short = [_short(_hinted(name)) for name in demangled_names]
+    """A short label for each name, unique among them: where two would be alike, a hash of the name tells them apart."""
+    short = _shortened([_hinted(name) for name in demangled_names])
     counts = Counter(short)
     labels = [
         label if counts[label] == 1 else f"{label}~{hashlib.sha256(name.encode()).hexdigest()[:4]}"

@@ -66,7 +66,7 @@ def _validator(name: str) -> Draft202012Validator:
 
 
 def ask(
-    name: str, capture: Path | str | None = None, *, within: Workspace | None = None, **arguments: object
+    name: str, capture: Path | str | None = None, /, *, within: Workspace | None = None, **arguments: object
 ) -> Envelope:
     """The envelope of a skill asked about a capture, checked against the tool's output schema."""
     given = dict(arguments) if capture is None else {"profile": str(capture), **arguments}

@@ -8,15 +8,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
 from pydantic import ValidationError as PydanticError
 
 from ..contracts.envelope import MAX_ROWS
 from ..contracts.errors import ErrorCode, EvidenceError
 from .registry import Params, Skill
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 _SCOPE_PROPERTIES: dict[str, dict[str, Any]] = {
     "device": {"type": "integer", "minimum": 0},
@@ -112,6 +114,8 @@ def input_schema(skill: Skill) -> dict[str, Any]:
 
 @cache
 def _validator(skill_name: str, schema_text: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # here, since only calls need it: schemas are listed without
+
     return Draft202012Validator(json.loads(schema_text))
 
 

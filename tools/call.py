@@ -6,18 +6,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy.typing as npt
-
 from ..contracts.window import Window
-from ..ingest.interrupt import Interrupt
-from ..ingest.manifest import Device
-from ..ingest.profile import Profile
 from .workspace import Workspace
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the registry is read before the first call: it must not load DuckDB, Arrow and numpy
+    import numpy.typing as npt
     import pyarrow as pa
 
+    from ..ingest.interrupt import Interrupt
+    from ..ingest.manifest import Device
+    from ..ingest.profile import Profile
+
 P = TypeVar("P")
+
+
+def _interrupt() -> Interrupt:
+    from ..ingest.interrupt import Interrupt
+
+    return Interrupt()
 
 
 @dataclass(slots=True)
@@ -42,7 +48,7 @@ class Call(Generic[P]):
     devices: tuple[Device, ...]
     max_rows: int
     offset: int
-    interrupt: Interrupt = field(default_factory=Interrupt)
+    interrupt: Interrupt = field(default_factory=_interrupt)
 
     @property
     def profile(self) -> Profile:

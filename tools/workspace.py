@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..ingest.library import Library, Progress
+if TYPE_CHECKING:  # the registry is read before the first call: it must not load DuckDB, Arrow and numpy
+    from ..ingest.library import Library, Progress
 
 
 class Ledger(Protocol):

@@ -1,0 +1,58 @@
+"""Serving over stdin and stdout, which carry JSON-RPC and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from .app import build_server
+from .limits import limits_from_environment
+from .log import log_to_stderr
+
+if TYPE_CHECKING:
+    from ..tools.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+LEAVE_S = 0.3
+"""How long threads may take to end when the client has gone, in seconds."""
+
+
+def serve_stdio(open_workspace: Callable[[], Workspace]) -> None:
+    """Serve one client until it closes stdin; a call that is running then is stopped, and left behind if it won't.
+
+    The transport points descriptors 0 and 1 at the null device and at stderr meanwhile, so that no library and no
+    child process reads or writes the wire.
+    """
+    log_to_stderr()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a handler of Python's would wait for stdin (python-sdk issue 3551)
+    server = build_server(open_workspace, limits_from_environment())
+
+    async def serve() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    try:
+        anyio.run(serve)
+    except* BrokenPipeError:
+        logger.warning("the client closed its end of stdout")
+    _leave()
+
+
+def _leave() -> None:
+    """End the process without waiting long for threads that do not stop: the interpreter would wait for ever."""
+    until = time.monotonic() + LEAVE_S
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                logging.shutdown()
+                os._exit(0)

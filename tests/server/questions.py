@@ -1,0 +1,17 @@
+"""An example call of every tool, so that tests can go through all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nsys_evidence.tools.arguments import input_schema
+from nsys_evidence.tools.registry import Skill
+
+REQUIRED = {"name": "gemm"}
+"""Values of required parameters that are neither the profile nor an evidence id."""
+
+
+def example_arguments(skill: Skill, capture: str, evidence: str) -> dict[str, Any]:
+    """Arguments with which a tool answers about the demo capture; `evidence` is the id of a kept result."""
+    known = {"profile": capture, "id": evidence, **REQUIRED}
+    return {name: known[name] for name in input_schema(skill)["required"]}
