@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-LABEL_LENGTH = 56
+LABEL_LENGTH = 60
 
 _COMM_PREFIXES = (
     "ncclKernel",

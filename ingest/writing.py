@@ -21,7 +21,19 @@ ColumnArrays = Mapping[str, "npt.NDArray[Any] | pa.Array[Any]"]
 """Columns of a table by name; Arrow arrays are written as they are."""
 
 _ROW_GROUP = 131_072
-_TIMES = ("start", "end", "previous_end", "call_start", "call_end")
+_CLIMBING = (
+    "start",
+    "end",
+    "previous_end",
+    "call_start",
+    "call_end",
+    "correlation",
+    "parent",
+    "outer",
+    "range",
+    "node",
+)
+"""Columns whose values differ from row to row, mostly by little: stored as differences. The others repeat."""
 
 
 def _column(values: npt.NDArray[Any] | pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
@@ -64,7 +76,8 @@ class TableWriter:
             schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[column for column in schema.names if column not in _TIMES],  # type: ignore[arg-type]
+            use_dictionary=[column for column in schema.names if column not in _CLIMBING],  # type: ignore[arg-type]
+            column_encoding={column: "DELTA_BINARY_PACKED" for column in schema.names if column in _CLIMBING},
         )
 
         def write(columns: ColumnArrays) -> None:

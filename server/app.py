@@ -122,7 +122,7 @@ def _failed(error: EvidenceError) -> types.CallToolResult:
 
 def _unknown_tool(name: str, known: Iterable[str]) -> str:
     shown = clean_text(name, limit=80)
-    near = difflib.get_close_matches(name, list(known), 3, cutoff=0.4)
+    near = difflib.get_close_matches(shown, list(known), 3, cutoff=0.4)
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     return f"Unknown tool: {shown}; {nearest}tools/list names all"
 

@@ -78,8 +78,7 @@ class Call(Generic[P]):
         cursor = self.profile.cursor()
         try:
             with self.interrupt.track(cursor):
-                table = cursor.execute(query, list(parameters)).to_arrow_table()
-                assert table is not None
+                table: pa.Table = cursor.sql(query, params=list(parameters)).to_arrow_table()
                 return table
         finally:
             cursor.close()

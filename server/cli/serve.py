@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import click
 )
 def serve(roots: tuple[Path, ...]) -> None:
     """Serve MCP over stdin and stdout."""
+    if sys.stdin.isatty():
+        click.echo("Serving MCP on stdin and stdout: an MCP client starts this command. Ctrl-C ends it.", err=True)
     from ..stdio import serve_stdio
     from ..workspace import open_workspace
 

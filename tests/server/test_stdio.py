@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from nsys_evidence.ingest.synthetic import demo_capture, write_sqlite
 from nsys_evidence.server import version
 from nsys_evidence.server.instructions import INSTRUCTIONS
+from nsys_evidence.tools.registry import all_skills
 from tests.server import slow_server
+from tests.server.questions import example_arguments
 from tests.server.wire import Place, raw_server
 
 SLOW = [str(Path(slow_server.__file__))]
@@ -47,6 +52,35 @@ def test_stdout_carries_json_rpc_and_nothing_else_whatever_comes_in(place: Place
     assert (code, rest) == (0, b"")
     assert all(json.loads(line)["jsonrpc"] == "2.0" and line.endswith(b"\n") for line in server.lines)
     assert b"Traceback" not in errors
+
+
+def test_no_environment_of_a_capture_reaches_the_wire_the_log_or_the_ledger(own_place: Place, tmp_path: Path) -> None:
+    planted = demo_capture()[0]
+    planted.environment["API_TOKEN"] = "hunter2-5f1c0e"
+    planted.unreferenced.append("trainer@hunter2-5f1c0e")
+    capture = write_sqlite(planted, tmp_path / "planted.sqlite")
+    cut = tmp_path / "cut.sqlite"
+    cut.write_bytes(capture.read_bytes()[:-4096])
+    with raw_server(own_place, NSYS_EVIDENCE_LOG="debug") as server:
+        server.shake_hands()
+        for path in (capture, cut):
+            for name, skill in all_skills().items():
+                server.call(name, **example_arguments(skill, str(path), ""))
+        rest, errors = server.close()[1:]
+    kept = [path.read_bytes() for path in own_place.directory.rglob("*") if path.is_file()]
+    assert len(kept) > len(all_skills())
+    assert all(b"hunter2" not in text for text in (*server.lines, rest, errors, *kept))
+
+
+def test_the_first_reply_does_not_wait_for_what_only_calls_need() -> None:
+    program = """
+import sys
+from nsys_evidence.server import stdio
+stdio.build_server(lambda: None)
+print(*sys.modules)
+"""
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert not {"duckdb", "pyarrow", "numpy", "jsonschema", "adbc_driver_sqlite", "rich"} & set(loaded)
 
 
 @pytest.mark.parametrize("kind", ["query", "stubborn"])

@@ -99,7 +99,7 @@ class RawServer:
 
 
 @contextmanager
-def raw_server(place: Place, command: list[str] | None = None) -> Iterator[RawServer]:
+def raw_server(place: Place, command: list[str] | None = None, **environment: str) -> Iterator[RawServer]:
     """A freshly started server, killed at the end if it still runs.
 
     It stands in the root directory, with no search path and no home, as some clients start servers.
@@ -109,7 +109,7 @@ def raw_server(place: Place, command: list[str] | None = None) -> Iterator[RawSe
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={"PATH": "", **place.environment},
+        env={"PATH": "", **place.environment, **environment},
         cwd="/",
     )
     try:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
-from typing import Any
 
 from pydantic import Field
 
@@ -16,6 +14,7 @@ from ..call import Call
 from ..registry import Params, skill
 from ..result import Result
 from .graphs import hidden_graphs
+from .launches import Sharing, launches_sql, sharing_of
 
 
 class KernelLaunchOverheadParams(Params):
@@ -77,25 +76,25 @@ def kernel_launch_overhead(call: Call[KernelLaunchOverheadParams]) -> Result:
     """
     where = f"{call.on_devices} AND {call.in_window}"
     [(unmatched, clipped)] = call.sql(
-        f"SELECT count(*) - count(call_start), count_if({call.crosses}) FROM kernels WHERE {where}"
+        f"SELECT count(*) - count(call_start), count(*) FILTER ({call.crosses}) FROM kernels WHERE {where}"
     )
     where += " AND call_start IS NOT NULL"
-    sharing = _sharing(call, where)
+    sharing = sharing_of(call, where)
     measured = call.sql(
-        f"SELECT gpu, name, {_SUMS}, {_MEASURES} FROM ({_launches(where, sharing, 'gpu, name')}) GROUP BY gpu, name"
+        f"SELECT gpu, name, {_SUMS}, {_MEASURES} FROM ({launches_sql(where, sharing, 'gpu, name')}) GROUP BY gpu, name"
     )
     if sharing is Sharing.NONE:
         sums = [sum(row[place] for row in measured) for place in range(2, 8)]
     else:
         # A call may stand in several groups.
-        [sums] = map(list, call.sql(f"SELECT {_SUMS} FROM ({_launches(where, sharing)})"))
+        [sums] = map(list, call.sql(f"SELECT {_SUMS} FROM ({launches_sql(where, sharing)})"))
     launches, kernels, _, api_time, queued, bound = sums
     groups = [_Group(*row) for row in measured]
     listed = _listed(groups, call.params)
     shown = listed[call.offset : call.offset + call.max_rows]
     texts = call.kernel_labels(group.name for group in shown)
     holes = hidden_graphs(call)
-    notes = [f"{unmatched} kernels have no recorded API call: no launches, and left out"] if unmatched else []
+    notes = [f"{unmatched} kernels without a recorded API call are no launches and left out"] if unmatched else []
     if groups and not listed:
         notes.append(f"no kernel passes min_launches and max_avg_kernel_us; {len(groups)} rows without these filters")
     return Result(
@@ -116,47 +115,7 @@ def kernel_launch_overhead(call: Call[KernelLaunchOverheadParams]) -> Result:
     )
 
 
-class Sharing(Enum):
-    """Which kernels share their API call with others."""
-
-    NONE = "none"
-    GRAPHS = "only nodes of CUDA graphs"
-    ANY = "others too"
-
-
-_ON_ITS_OWN = {Sharing.NONE: "TRUE", Sharing.GRAPHS: "graph_node IS NULL", Sharing.ANY: "FALSE"}
-"""Kernels that are the only one of their call: no need to group them by call, which is what takes time."""
-
-
-def _sharing(call: Call[Any], where: str) -> Sharing:
-    [(most, most_beside_others)] = call.sql(
-        f"""SELECT max(kernels), max(kernels) FILTER (nodes < kernels)
-        FROM (SELECT count(*) AS kernels, count(graph_node) AS nodes FROM kernels WHERE {where}
-            GROUP BY process, correlation)"""
-    )
-    if (most or 0) < 2:
-        return Sharing.NONE
-    return Sharing.GRAPHS if (most_beside_others or 0) < 2 else Sharing.ANY
-
-
-def _launches(where: str, sharing: Sharing, keys: str = "") -> str:
-    """SQL: one row per launch and value of the keys, with `kernels` and, in ns, their `time`, `api` and `queue`.
-
-    `api` is the duration of the API call; `queue` is null where it is not positive.
-    """
-    selected, own = f"{keys}, " if keys else "", _ON_ITS_OWN[sharing]
-    return f"""SELECT {selected}kernels, time, call_end - call_start AS api,
-            CASE WHEN first > call_end THEN first - call_end END AS queue
-        FROM (
-            SELECT {selected}1 AS kernels, "end" - start AS time, start AS first, call_start, call_end
-            FROM kernels WHERE {where} AND {own}
-            UNION ALL
-            SELECT {selected}count(*), sum("end" - start)::BIGINT, min(start), min(call_start), min(call_end)
-            FROM kernels WHERE {where} AND NOT {own} GROUP BY {selected}process, correlation
-        )"""
-
-
-_SUMS = "count(*), sum(kernels), sum(time), sum(api), count(queue), count_if(api > time)"
+_SUMS = "count(*), sum(kernels), sum(time), sum(api), count(queue), count(*) FILTER (api > time)"
 _MEASURES = "median(api), max(api), sum(queue), median(queue), max(queue)"
 
 

@@ -1,0 +1,117 @@
+"""Busy and idle time: the one reading of the table `busy` that every skill shares, so that no two disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..contracts.units import Exact, ratio
+from ..ingest.tables import BUSY_KINDS
+from .call import Call
+from .capture_hints import CAPTURE_HINTS
+from .result import AbstentionError
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """How a device, or several together, spent the window. All in ns.
+
+    compute + exposed_comm + copy_only + idle = span, exactly.
+
+    Attributes:
+        span: the length of the window; of several devices, times their number.
+        compute: time with a kernel that is no collective, or with a CUDA graph traced as a whole.
+        comm: time with a collective.
+        kernel: time with either.
+        work: time with a kernel, graph, copy or set.
+    """
+
+    span: int
+    compute: int
+    comm: int
+    kernel: int
+    work: int
+
+    @property
+    def overlap(self) -> int:
+        """Time with compute and a collective."""
+        return self.compute + self.comm - self.kernel
+
+    @property
+    def exposed_comm(self) -> int:
+        """Time with a collective and no compute."""
+        return self.kernel - self.compute
+
+    @property
+    def copy_only(self) -> int:
+        """Time with copies or sets and no kernel."""
+        return self.work - self.kernel
+
+    @property
+    def idle(self) -> int:
+        """Time without a kernel, graph, copy or set."""
+        return self.span - self.work
+
+    @property
+    def idle_share(self) -> Exact | None:
+        """Idle time as a share of the span; None of an empty window."""
+        return ratio(self.idle, self.span)
+
+
+def busy_of_devices(call: Call[Any]) -> dict[int, Busy]:
+    """Busy time of every selected device in the window, an idle one too, by `gpu`, in the order of the devices."""
+    rows = call.sql(
+        f"SELECT gpu, kind, sum({call.clipped}) FROM busy WHERE {call.on_devices} AND {call.in_window} GROUP BY gpu, kind"
+    )
+    lengths = {(gpu, kind): int(length) for gpu, kind, length in rows}
+    span = call.window.span_ns
+    return {
+        device.gpu: Busy(span, **{kind: lengths.get((device.gpu, kind), 0) for kind in BUSY_KINDS})
+        for device in call.devices
+    }
+
+
+def busy_together(devices: Mapping[int, Busy]) -> Busy:
+    """The sums over devices."""
+    return Busy(*(sum(getattr(busy, name) for busy in devices.values()) for name in Busy.__slots__))
+
+
+def work_holes(call: Call[Any]) -> list[str]:
+    """Notes on what keeps busy and idle time from being the whole truth: any of them makes an answer partial.
+
+    Raises:
+        AbstentionError: no kind of GPU work was recorded.
+    """
+    if not _recorded(call, ("kernels", "graphs", "copies", "sets")):
+        kinds = ["kernels", "copies", "sets"]
+        raise AbstentionError("GPU work was not recorded in this capture", kinds, CAPTURE_HINTS["kernels"])
+    notes = []
+    if not kernels_known(call):
+        notes.append(
+            "GPU kernels were not recorded: busy is the time of copies and sets alone, and kernels may have run in "
+            "what counts as idle"
+        )
+    return notes + graph_holes(call)
+
+
+def kernels_known(call: Call[Any]) -> bool:
+    """Whether the capture recorded kernels, each or within graphs, so that compute and comm time are known."""
+    return _recorded(call, ("kernels", "graphs"))
+
+
+def graph_holes(call: Call[Any]) -> list[str]:
+    """A note when CUDA graphs in scope were traced as a whole; else nothing."""
+    if not call.profile.manifest.rows.get("graphs"):
+        return []
+    [(launches,)] = call.sql(f"SELECT count(*) FROM graphs WHERE {call.on_devices} AND {call.in_window}")
+    if not launches:
+        return []
+    return [
+        f"{launches} CUDA graph launches were traced as a whole and count as compute: their kernels, collectives "
+        "among them, are hidden; record with --cuda-graph-trace=node to see them"
+    ]
+
+
+def _recorded(call: Call[Any], kinds: Iterable[str]) -> bool:
+    return any(call.profile.recorded(kind) for kind in kinds)
