@@ -15,7 +15,7 @@ MAX_ROWS = 200
 """The server-wide ceiling on the rows of one table: a caller cannot raise it."""
 
 DEFAULT_BYTES = 6_000
-"""Byte ceiling of a result when the caller did not ask for a number of rows."""
+"""Byte ceiling of a result, the capture's name aside, when the caller did not ask for a number of rows."""
 
 MAX_BYTES = 24_000
 """Byte ceiling of a result when the caller asked for a number of rows: below what clients accept without warning."""

@@ -14,6 +14,7 @@ from pydantic import ValidationError as PydanticError
 
 from ..contracts.envelope import MAX_ROWS
 from ..contracts.errors import ErrorCode, EvidenceError
+from ..contracts.scope import seconds_to_ns
 from .registry import Params, Skill
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Arguments:
         scope = {
             "profile": profile_id,
             "device": self.device,
-            "trim": self.trim and [str(value) for value in self.trim],
+            "trim": self.trim and [seconds_to_ns(value) for value in self.trim],
             "iteration": self.iteration,
             "marker": self.marker,
             "max_rows": self.max_rows,

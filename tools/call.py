@@ -130,8 +130,9 @@ class Call(Generic[P]):
 
     def strings(self, ids: Iterable[int | None]) -> dict[int | None, str | None]:
         """Texts of string ids; None maps to None."""
-        known = self.profile.strings(i for i in ids if i is not None)
-        return {None: None} | {number: text for number, text in known.items()}
+        texts: dict[int | None, str | None] = {None: None}
+        texts.update(self.profile.strings(i for i in ids if i is not None).items())
+        return texts
 
     def kernel_labels(self, names: Iterable[int]) -> dict[int, tuple[str, str]]:
         """Short label and full demangled name of kernel name ids."""

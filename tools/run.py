@@ -171,8 +171,12 @@ def _envelope(skill: Skill, call: Call[Any], result: Result) -> Envelope:
 
 
 def _fit(envelope: Envelope, call: Call[Any], ceiling: int) -> None:
-    """Drop whole rows from the end of the largest table until the result fits the ceiling, and say so."""
-    excess = len(dump_json(envelope).encode()) - ceiling
+    """Drop whole rows from the end of the largest table until the result fits the ceiling, and say so.
+
+    The capture's name does not count, since no result may depend on it. One main row stays, so that paging gets on.
+    """
+    nameless = {**envelope, "profile": envelope["profile"] and envelope["profile"]["id"]}
+    excess = len(dump_json(nameless).encode()) - ceiling
     if excess <= 0:
         return
     note = f"cut to {ceiling} bytes: fewer rows than asked for; page on with offset, or narrow the question"
@@ -181,8 +185,12 @@ def _fit(envelope: Envelope, call: Call[Any], ceiling: int) -> None:
     tables = [envelope, *envelope["tables"].values()]
     sizes = [[len(dump_json(row).encode()) + 1 for row in table["rows"]] for table in tables]
     cut = [0] * len(tables)
-    while excess > 0 and any(sizes):
-        largest = max(range(len(tables)), key=lambda i: sum(sizes[i]))
+    least = [1, *(0 for _ in envelope["tables"])]
+    while excess > 0:
+        droppable = [index for index, rows in enumerate(sizes) if len(rows) > least[index]]
+        if not droppable:
+            break
+        largest = max(droppable, key=lambda index: sum(sizes[index]))
         excess -= sizes[largest].pop()
         cut[largest] += 1
     for index, (table, kept, dropped) in enumerate(zip(tables, sizes, cut, strict=True)):
