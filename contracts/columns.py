@@ -52,8 +52,8 @@ def _unit_and_nullable(hint: Any, name: str) -> tuple[Unit, bool]:
     if get_origin(hint) in (Union, UnionType):
         parts = [part for part in get_args(hint) if part is not NoneType]
         return _unit_and_nullable(parts[0], name)[0], True
-    if get_origin(hint) is Annotated:
-        return get_args(hint)[1], False
+    if get_origin(hint) is Annotated and isinstance(unit := get_args(hint)[1], Unit):
+        return unit, False
     raise TypeError(f"column {name} has no unit: use an alias of contracts.units")
 
 

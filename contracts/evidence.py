@@ -70,7 +70,7 @@ def parse_address(text: str) -> CellAddress:
         if head == "totals" and tail.isidentifier():
             return CellAddress(evidence, "totals", None, tail)
         row, dot, column = tail.partition(".")
-        if dot and row.isascii() and row.isdigit() and column.isidentifier():
+        if head != "totals" and dot and row.isascii() and row.isdigit() and column.isidentifier():
             return CellAddress(evidence, head, int(row), column)
     raise ValueError(f"{text!r} is no cell address; write ev-…:ROW.COLUMN, ev-…:totals.KEY or ev-…:TABLE.ROW.COLUMN")
 
@@ -88,5 +88,6 @@ def resolve_address(address: CellAddress, result: Mapping[str, Any]) -> object:
     if address.column not in table["columns"]:
         raise KeyError(f"columns are {', '.join(table['columns'])}")
     if address.row is None or address.row >= len(table["rows"]):
-        raise KeyError(f"rows are 0 to {len(table['rows']) - 1}")
+        count = len(table["rows"])
+        raise KeyError(f"rows are 0 to {count - 1}" if count else "there are no rows")
     return table["rows"][address.row][table["columns"].index(address.column)]

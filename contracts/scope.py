@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 
 from .errors import ErrorCode, EvidenceError
 from .units import Unit, present
@@ -19,7 +19,7 @@ def seconds_to_ns(seconds: float | int | str) -> int:
     try:
         value = Decimal(str(seconds))
         return int((value * 10**9).to_integral_value(ROUND_HALF_EVEN))
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):
         raise EvidenceError(
             ErrorCode.INVALID_ARGUMENT,
             f"trim: {seconds!r} is no number of seconds",

@@ -7,7 +7,7 @@ half to even, on the way out:
 |---|---|---|
 | NS, BYTES, COUNT, ID | int | the same integer (a string beyond 2^53 for NS and BYTES) |
 | US, MS | nanoseconds | 3 decimals |
-| S | nanoseconds | 9 decimals (a decimal string when the nanoseconds pass 2^53) |
+| S | nanoseconds | 9 decimals (a decimal string from 2^23 seconds on, where doubles are more than 1 ns apart) |
 | MB | bytes | 3 decimals, MB = 10^6 bytes |
 | GB_PER_S | bytes per nanosecond | 3 decimals, GB = 10^9 bytes |
 | PCT | a ratio from 0 to 1 | percent, 2 decimals |
@@ -24,7 +24,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import Annotated, Any
 
-from .wire import MAX_SAFE_INTEGER, clean_text, safe_integer
+from .wire import clean_text, safe_integer
 
 Exact = int | Fraction
 """An exact number: what a skill hands over before the one rounding."""
@@ -77,6 +77,10 @@ _JSON_SCHEMA: dict[Unit, dict[str, Any]] = {
 }
 
 
+_EXACT_SECONDS = 2**23
+"""From here on, 97 days, neighbouring doubles are more than a nanosecond apart."""
+
+
 def unit_schema(unit: Unit, nullable: bool) -> dict[str, Any]:
     """The JSON schema of one value of this unit; null is one more alternative, never a type array."""
     schema = _JSON_SCHEMA.get(unit, _NUMBER)
@@ -93,7 +97,7 @@ def _decimal(value: Exact, scale: int, decimals: int) -> float:
 
 def _seconds(value: Exact) -> float | str:
     nanoseconds = round(value)
-    if abs(nanoseconds) <= MAX_SAFE_INTEGER:
+    if abs(nanoseconds) < _EXACT_SECONDS * 10**9:
         return nanoseconds / 10**9
     sign, magnitude = "-" if nanoseconds < 0 else "", abs(nanoseconds)
     return f"{sign}{magnitude // 10**9}.{magnitude % 10**9:09d}"

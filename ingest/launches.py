@@ -21,7 +21,7 @@ class LaunchIndex:
         self._low = int(correlation[known].min(initial=0))
         self._span = int(correlation[known].max(initial=0)) - self._low + 1
         self._ranks: Ints | None = None
-        if self._span * (int(process.max(initial=0)) + 1) >= 1 << 62:  # ids too far apart to stand side by side
+        if self._span >= 1 << 31:  # ids too far apart: process number times span must fit, whatever process is asked
             self._ranks = np.unique(correlation[known])
             self._span = len(self._ranks)
         key, _ = self._keys_of(process[known], correlation[known])

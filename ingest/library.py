@@ -18,6 +18,7 @@ from .detect import check_file, open_reader, schema_warnings, versions
 from .interrupt import Interrupt
 from .manifest import Manifest
 from .profile import Profile
+from .raw import missing_columns
 from .source import Source
 
 Progress = Callable[[float, str], None]
@@ -40,7 +41,7 @@ class Library:
     def __init__(self, cache: Path | None = None, roots: Sequence[Path] | None = None) -> None:
         self.cache = Cache(cache or default_cache())
         self._roots = None if roots is None else tuple(root.resolve() for root in roots)
-        self._opened: OrderedDict[tuple[str, str], Profile] = OrderedDict()
+        self._opened: OrderedDict[Source, Profile] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, reference: str, interrupt: Interrupt | None = None, progress: Progress | None = None) -> Profile:
@@ -151,7 +152,7 @@ class Library:
                     schema_version=schema_version,
                     tables=reader.tables(),
                     profile_id=manifest.profile_id,
-                    warnings=schema_warnings(schema_version),
+                    warnings=(*schema_warnings(schema_version), *missing_columns(reader)),
                 )
                 after = path.stat()
                 if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
@@ -169,13 +170,12 @@ class Library:
 
     def _profile(self, source: Source, manifest: Manifest) -> Profile:
         self.cache.touch(manifest.profile_id)
-        key = (manifest.profile_id, source.name)
         with self._lock:
-            profile = self._opened.get(key)
+            profile = self._opened.get(source)
             if profile is None:
                 directory = self.cache.profile_directory(manifest.profile_id)
-                profile = self._opened[key] = Profile(source, directory, manifest)
-            self._opened.move_to_end(key)
+                profile = self._opened[source] = Profile(source, directory, manifest)
+            self._opened.move_to_end(source)
             while len(self._opened) > _OPEN_PROFILES:
                 self._opened.popitem(last=False)  # calls that still use it keep it alive
             return profile

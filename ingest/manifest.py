@@ -51,8 +51,8 @@ class Manifest:
         gpu: first start and last end of all kernels, graphs, copies and sets, ns; None without GPU work.
         rows: rows of each canonical table.
         coverage: per kind of event, whether the source has it.
-        quarantined: per kind of event, rows set aside because they cannot be true (no end, end before start, or both
-            zero).
+        quarantined: per kind of event, rows set aside because they cannot be true (no end, end before start, both
+            zero, or of no process).
         unclosed_ranges: NVTX ranges that never ended; no intervals.
         marks: NVTX marks.
         files: bytes of each table's file, to tell a whole profile from a damaged one.

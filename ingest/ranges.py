@@ -62,7 +62,7 @@ def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> 
     marks = events.is_one_of("eventType", _MARKS) & (start != NONE)
     ranges = pushpop | startend
     unclosed = ranges & (end == NONE) & (start != NONE)
-    true, _ = believable(start, end)
+    true, _ = believable(start, end, events.coded("globalTid"))
     quarantined = int((ranges & ~true & ~unclosed).sum())
     instants = np.flatnonzero(marks | unclosed)
     domains = _domain_names(events, pool)
@@ -74,7 +74,7 @@ def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> 
                 start=start[rows],
                 end=end[rows],
                 thread=events.mapped("globalTid", threads)[rows],
-                domain=_domain_ids(events)[rows],
+                domain=_domain_ids(events)[rows].astype(np.int32),
                 name=_names(events, rows, domains, pool),
             )
         )
@@ -86,23 +86,22 @@ def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> 
     return Nvtx(parts[0], parts[1], end_thread, int(marks.sum()), int(unclosed.sum()), quarantined, extent)
 
 
-def _domain_ids(events: Events) -> Ints32:
-    ids = events.columns.values.get("domainId", [])
-    domain = events.mapped("domainId", dict(zip(ids, ids, strict=True)))
-    return np.maximum(domain, 0)  # no domain is the default one, 0
+def _domain_ids(events: Events) -> Ints:
+    return np.maximum(events.decoded("domainId"), 0)  # no domain is the default one, 0
 
 
 def _domain_names(events: Events, pool: StringPool) -> dict[tuple[int, int], str]:
-    """Names of NVTX domains by (packed process id, domain id); a domain belongs to its process."""
-    names: dict[tuple[int, int], str] = {}
+    """Names of NVTX domains by (packed process id, domain id), the latest; a domain belongs to its process."""
+    created = []
     texts = events.columns.values.get("text", [])
     for row in np.flatnonzero(events.is_one_of("eventType", (_DOMAIN,))).tolist():
         code = int(events.columns.code("text")[row])
         text = (texts[code] if code >= 0 else "") or pool.text_of(events.columns.value("textId", row, default=-1))
         if text:
             process = events.columns.value("globalTid", row, default=0) & ~TID_MASK
-            names[process, events.columns.value("domainId", row, default=0)] = text
-    return names
+            domain = events.columns.value("domainId", row, default=0)
+            created.append((int(events.columns.integer("start")[row]), text, (process, domain)))
+    return {key: text for _, text, key in sorted(created)}
 
 
 def _names(events: Events, rows: Rows, domains: Mapping[tuple[int, int], str], pool: StringPool) -> Ints32:

@@ -146,14 +146,17 @@ def read_events(reader: Reader, kind: str, tick: Callable[[int], None]) -> Event
     absent = Coverage.EMPTY if kind == "kernels" else Coverage.NOT_RECORDED
     if kind == "nvtx":
         return Events(columns, None, Coverage.RECORDED if columns.rows else absent, 0)
-    keep, quarantined = believable(columns.ints["start"], columns.ints["end"])
+    keep, quarantined = believable(columns.ints["start"], columns.ints["end"], columns.code(owner))
     kept = columns.rows - quarantined
     return Events(columns, keep if quarantined else None, Coverage.RECORDED if kept else absent, quarantined)
 
 
-def believable(start: Ints, end: Ints) -> tuple[Mask, int]:
-    """Rows that can be true: with start and end, end not before start, not both zero. And how many are not."""
-    keep = (start != NONE) & (end >= start) & ~((start == 0) & (end == 0))
+def believable(start: Ints, end: Ints, owner: Codes) -> tuple[Mask, int]:
+    """Rows that can be true: of a process or thread, with start and end, end not before start, not both zero.
+
+    And how many are not.
+    """
+    keep = (start != NONE) & (end >= start) & ~((start == 0) & (end == 0)) & (owner >= 0)
     return keep, len(start) - int(keep.sum())
 
 

@@ -133,8 +133,8 @@ class Reader(Protocol):
     def extent(self, table: str) -> tuple[int, int] | None:
         """Smallest and largest `start` of a table that is not read; None when it is absent or empty."""
 
-    def pairs(self, table: str, key: str, value: str) -> Iterable[tuple[Any, Any]]:
-        """Two columns of a small table."""
+    def pairs(self, table: str, key: str, value: str) -> Iterable[tuple[Any, str]]:
+        """Two columns of a small table, the second as text; rows with a null are left out."""
 
     def tables(self) -> tuple[SourceTable, ...]:
         """All tables with their rows and columns, for `schema_inspect`."""

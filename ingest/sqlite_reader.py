@@ -83,13 +83,18 @@ class SqliteReader:
             low, high = self._rows(f"SELECT min({value}), max({value}) FROM {_quoted(name)}")[0]
         return None if low is None else (low, high)
 
-    def pairs(self, table: str, key: str, value: str) -> Iterable[tuple[Any, Any]]:
+    def pairs(self, table: str, key: str, value: str) -> Iterable[tuple[Any, str]]:
         """See `Reader.pairs`."""
         name, first, second = resolve_table(table, self._tables), self._find(table, key), self._find(table, value)
         if name is None or first is None or second is None:
             return []
+        # As bytes, since texts need not be UTF-8; without nulls, since ADBC takes a column's type from its first batch.
+        query = (
+            f"SELECT {_quoted(first)}, CAST(CAST({_quoted(second)} AS TEXT) AS BLOB) FROM {_quoted(name)} "
+            f"WHERE {_quoted(first)} IS NOT NULL AND {_quoted(second)} IS NOT NULL"
+        )
         with _CodedErrors():
-            return [(a, b) for a, b in self._rows(f"SELECT {_quoted(first)}, {_quoted(second)} FROM {_quoted(name)}")]
+            return [(a, b.decode("utf-8", "replace")) for a, b in self._rows(query)]
 
     def tables(self) -> tuple[SourceTable, ...]:
         """See `Reader.tables`."""

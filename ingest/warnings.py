@@ -18,7 +18,7 @@ def content_warnings(
 ) -> tuple[str, ...]:
     """Warnings that follow from the content alone, the same in every form of the capture."""
     found = [
-        f"{count} {kind} rows cannot be true (no end, end before start, or all zero) and were set aside"
+        f"{count} {kind} rows cannot be true (no end, end before start, all zero, or of no process) and were set aside"
         for kind, count in sorted(quarantined.items())
     ]
     if coverage["calls"] is Coverage.RECORDED and coverage["kernels"] is not Coverage.RECORDED:

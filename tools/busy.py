@@ -61,8 +61,10 @@ class Busy:
 
 def busy_of_devices(call: Call[Any]) -> dict[int, Busy]:
     """Busy time of every selected device in the window, an idle one too, by `gpu`, in the order of the devices."""
+    # Merged intervals have a length, so that this is `call.in_window`, in a form that passes over what lies outside.
+    in_window = f'start < {call.window.end_ns} AND "end" > {call.window.start_ns}'
     rows = call.sql(
-        f"SELECT gpu, kind, sum({call.clipped}) FROM busy WHERE {call.on_devices} AND {call.in_window} GROUP BY gpu, kind"
+        f"SELECT gpu, kind, sum({call.clipped}) FROM busy WHERE {call.on_devices} AND {in_window} GROUP BY gpu, kind"
     )
     lengths = {(gpu, kind): int(length) for gpu, kind, length in rows}
     span = call.window.span_ns

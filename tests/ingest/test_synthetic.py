@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from nsys_evidence.ingest.synthetic import (
     Capture,
     Copy,

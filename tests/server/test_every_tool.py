@@ -65,7 +65,7 @@ async def test_a_result_can_be_had_again_by_its_evidence_id_from_another_process
             if skill.profile:
                 text = text_of(await client.call_tool(name, example_arguments(skill, str(demo), "")))
                 kept[json.loads(text)["evidence"]] = text
-    assert len(kept) == sum(skill.profile for skill in all_skills().values())
+        assert len(kept) == sum(skill.profile for skill in all_skills().values())
         for evidence, text in kept.items():
             first, second = [await client.call_tool("get_evidence", {"id": evidence}) for _ in range(2)]
             assert text_of(first) == text_of(second)

@@ -21,7 +21,7 @@ from .graphs import hidden_graphs
 class KernelInstancesParams(Params):
     """Parameters of `kernel_instances`."""
 
-    name: str | None = Field(None, min_length=1, description="part of the demangled name, case-sensitive")
+    name: str | None = Field(None, description="part of the demangled name, case-sensitive")
     order: Literal["duration", "start"] = Field("duration", description="longest first, or earliest first")
     min_us: float = Field(0, ge=0, allow_inf_nan=False, description="only launches of at least this duration, µs")
 

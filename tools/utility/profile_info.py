@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, S, Text
 from ...contracts.window import Window
 from ...ingest.manifest import Coverage
-from ...ingest.profile import Profile
 from ..call import Call
 from ..capture_hints import CAPTURE_HINTS
 from ..registry import NoParams, skill
 from ..result import Result, Table
+
+if TYPE_CHECKING:
+    from ...ingest.profile import Profile
 
 
 class WindowRow(Row):

@@ -1,0 +1,58 @@
+"""Unions of intervals in numpy: their length, and how much of any stretch they cover. All times in ns.
+
+Loaded by skills when they run, not when they are registered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ingest.busy import merged
+from .call import Call
+
+Ints = npt.NDArray[np.int64]
+
+
+def union_lengths(call: Call[Any], events: str) -> dict[int, int]:
+    """The length within the window of the union of each group of events.
+
+    Args:
+        call: the call, for its window.
+        events: SQL that selects the columns `key` (an integer, not null), `start` and `"end"`, in any order.
+    """
+    columns = call.arrays(events)
+    found = {}
+    for key in np.unique(columns["key"]).tolist():
+        mine = columns["key"] == key
+        start = np.maximum(columns["start"][mine], call.window.start_ns)
+        end = np.minimum(columns["end"][mine], call.window.end_ns)
+        order = np.argsort(start, kind="stable")
+        first, last = merged(start[order], end[order])
+        found[key] = int((last - first).sum())
+    return found
+
+
+class Cover:
+    """The union of some intervals, ready to say how much of any stretch it covers.
+
+    Args:
+        start: starts, ascending.
+        end: ends, in the same order.
+    """
+
+    def __init__(self, start: Ints, end: Ints) -> None:
+        first, last = merged(start, end)
+        self._first, self._last = first, np.append(last, 0)
+        self._before = np.concatenate([np.zeros(1, np.int64), np.cumsum(last - first)])
+
+    def within(self, start: Ints, end: Ints) -> Ints:
+        """The covered length of each stretch [start, end)."""
+        return self._until(end) - self._until(start)
+
+    def _until(self, instant: Ints) -> Ints:
+        begun = np.searchsorted(self._first, instant, side="right")
+        ahead = np.maximum(self._last[begun - 1] - instant, 0)  # of the interval that the instant lies in
+        return self._before[begun] - np.where(begun > 0, ahead, 0)
