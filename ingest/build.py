@@ -25,7 +25,7 @@ from .ranges import Ranges, nest, split_nvtx
 from .raw import KINDS, Events, Ints32, read_events
 from .reader import NONE, Reader
 from .stacks import StackForest, name_paths, plain_names
-from .strings import StringPool
+from .strings import SourceStrings, StringPool
 from .tables import BUSY_KINDS, FORMAT_VERSION, TABLES
 from .warnings import content_warnings
 from .writing import TableWriter
@@ -52,7 +52,7 @@ def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
 
 def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     step(0.0, "reading strings")
-    pool = StringPool(dict(reader.pairs("StringIds", "id", "value")))
+    pool = StringPool(SourceStrings(*reader.strings()))
     events = _read(reader, step)
     step(0.55, "naming")
     gpus = read_gpus(reader)

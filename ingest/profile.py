@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -78,6 +80,7 @@ class Profile:
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
                 "preserve_insertion_order": "true",
+                "temp_directory": str(Path(tempfile.gettempdir()) / f"nsys-evidence-{os.getpid()}"),  # else the cwd
             }
         )
         for table in TABLES:

@@ -133,6 +133,9 @@ class Reader(Protocol):
     def extent(self, table: str) -> tuple[int, int] | None:
         """Smallest and largest `start` of a table that is not read; None when it is absent or empty."""
 
+    def strings(self) -> tuple[Ints, pa.ChunkedArray[Any]]:
+        """The string table: ids in order, ties by text, and the texts as bytes; rows with a null are left out."""
+
     def pairs(self, table: str, key: str, value: str) -> Iterable[tuple[Any, str]]:
         """Two columns of a small table, the second as text; rows with a null are left out."""
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..contracts.errors import ErrorCode, EvidenceError
-from .reader import NONE, Coder, ColumnKind, Columns, narrowest, resolve_table
+from .reader import NONE, Coder, ColumnKind, Columns, Ints, narrowest, resolve_table
 from .source import SourceTable
 
 _BATCH_ROWS = 65_536
@@ -83,18 +83,33 @@ class SqliteReader:
             low, high = self._rows(f"SELECT min({value}), max({value}) FROM {_quoted(name)}")[0]
         return None if low is None else (low, high)
 
+    def strings(self) -> tuple[Ints, pa.ChunkedArray[Any]]:
+        """See `Reader.strings`."""
+        query = self._pairs_query("StringIds", "id", "value")
+        if query is None:
+            return np.empty(0, np.int64), pa.chunked_array([], pa.binary())
+        with _CodedErrors(), self._connection.cursor() as cursor:
+            cursor.execute(f"{query} ORDER BY 1, 2")
+            table = cursor.fetch_arrow_table()
+        return table.column(0).cast(pa.int64()).to_numpy(), table.column(1)
+
     def pairs(self, table: str, key: str, value: str) -> Iterable[tuple[Any, str]]:
         """See `Reader.pairs`."""
+        query = self._pairs_query(table, key, value)
+        if query is None:
+            return []
+        with _CodedErrors():
+            return [(a, b.decode("utf-8", "replace")) for a, b in self._rows(query)]
+
+    def _pairs_query(self, table: str, key: str, value: str) -> str | None:
         name, first, second = resolve_table(table, self._tables), self._find(table, key), self._find(table, value)
         if name is None or first is None or second is None:
-            return []
+            return None
         # As bytes, since texts need not be UTF-8; without nulls, since ADBC takes a column's type from its first batch.
-        query = (
+        return (
             f"SELECT {_quoted(first)}, CAST(CAST({_quoted(second)} AS TEXT) AS BLOB) FROM {_quoted(name)} "
             f"WHERE {_quoted(first)} IS NOT NULL AND {_quoted(second)} IS NOT NULL"
         )
-        with _CodedErrors():
-            return [(a, b.decode("utf-8", "replace")) for a, b in self._rows(query)]
 
     def tables(self) -> tuple[SourceTable, ...]:
         """See `Reader.tables`."""

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from .raw import Ints32
-from .reader import Codes
+from .reader import Codes, Ints
+
+
+class SourceStrings:
+    """The source's own string table, held in Arrow: it may be large, and most of it is never asked for.
+
+    Args:
+        ids: string ids in order; of equal ones the first counts.
+        texts: their texts, as bytes that need not be UTF-8.
+    """
+
+    def __init__(self, ids: Ints, texts: pa.ChunkedArray[Any]) -> None:
+        self._ids, self._texts = ids, texts
+
+    def get(self, number: int) -> str | None:
+        """The text of a string id, None where there is none."""
+        place = int(np.searchsorted(self._ids, number))
+        if place == len(self._ids) or self._ids[place] != number:
+            return None
+        text: bytes = self._texts[place].as_py()
+        return text.decode("utf-8", "replace")
 
 
 class StringPool:
     """Collects strings under provisional codes while tables are read, and numbers them for good at the end.
 
     Args:
-        source: the source's own string table, id to text; only what is asked for enters the pool.
+        source: the source's own string table; only what is asked for enters the pool.
     """
 
-    def __init__(self, source: Mapping[int, str]) -> None:
+    def __init__(self, source: SourceStrings) -> None:
         self._source = source
         self._index: dict[str, int] = {}
         self.values: list[str] = []
