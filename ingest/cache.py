@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -141,14 +142,18 @@ class Cache:
             return
 
     def publish(self, staging: Path, manifest: Manifest) -> None:
-        """Make a staged profile visible by one rename; a whole one that is there already stays."""
+        """Make a staged profile visible by one rename; a whole one that is there already stays.
+
+        Sources with other bytes may become the same profile at the same time, so the profile has a lock of its own.
+        """
         target = self.profile_directory(manifest.profile_id)
-        if self.manifest(manifest.profile_id) is None:
-            doomed = staging / "damaged"
-            with suppress(FileNotFoundError):
-                target.rename(doomed)
-            profile = staging / "profile"
-            profile.rename(target)
+        with FileLock(self._root / "locks" / f"{manifest.profile_id}.lock", thread_local=False):
+            if self.manifest(manifest.profile_id) is None:
+                doomed = staging / "damaged"
+                with suppress(FileNotFoundError):
+                    target.rename(doomed)
+                profile = staging / "profile"
+                profile.rename(target)
 
     def entries(self) -> list[CacheEntry]:
         """Profiles in the cache, the least recently used first."""
@@ -159,17 +164,30 @@ class Cache:
                 found.append(CacheEntry(directory.name, size, directory.stat().st_mtime))
         return sorted(found, key=lambda entry: (entry.last_used, entry.profile_id))
 
-    def prune(self, cap: int = SIZE_CAP) -> list[CacheEntry]:
-        """Remove the least recently used profiles until the rest fit the cap, and return what was removed."""
+    def prune(self, cap: int = SIZE_CAP, keep: str | None = None) -> list[CacheEntry]:
+        """Remove the least recently used profiles until the rest fit the cap, and return what was removed.
+
+        The profile `keep` stays whatever its size. What killed ingests left behind goes too.
+        """
+        self._sweep()
         entries, removed = self.entries(), []
         excess = sum(entry.size_bytes for entry in entries) - cap
         for entry in entries:
             if excess <= 0:
                 break
+            if entry.profile_id == keep:
+                continue
             shutil.rmtree(self.profile_directory(entry.profile_id), ignore_errors=True)
             removed.append(entry)
             excess -= entry.size_bytes
         return removed
+
+    def _sweep(self) -> None:
+        """Remove staging directories whose ingest no longer runs."""
+        for left in (self._root / "staging").glob("*-*"):
+            lock = FileLock(self._root / "locks" / f"{left.name.partition('-')[0]}.lock", thread_local=False)
+            with suppress(Timeout, OSError), lock.acquire(timeout=0):
+                shutil.rmtree(left, ignore_errors=True)
 
     def clear(self) -> None:
         """Remove everything that this program wrote here, of every format version."""
@@ -178,15 +196,13 @@ class Cache:
 
     def _put(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+        temporary = path.with_name(f".{uuid.uuid4().hex}")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, path)
-        except BaseException:
+            temporary.write_text(text, encoding="utf-8")  # with the user's umask, as the tables
+            temporary.replace(path)
+        finally:
             with suppress(OSError):
-                os.unlink(temporary)
-            raise
+                temporary.unlink(missing_ok=True)
 
     def _coded(self, error: OSError) -> EvidenceError:
         if error.errno in _FULL:

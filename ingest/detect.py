@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..contracts.errors import ErrorCode, EvidenceError
@@ -24,10 +27,7 @@ def open_reader(path: Path) -> Reader:
         EvidenceError: PROFILE_NOT_FOUND, PATH_NOT_ALLOWED, PROFILE_EMPTY, NOT_A_CAPTURE, NOT_A_CAPTURE_DIRECTORY,
             UNSUPPORTED_FORMAT, PROFILE_IN_USE, PROFILE_CORRUPT, NOT_AN_NSYS_EXPORT or UNSUPPORTED_SCHEMA.
     """
-    head = check_file(path)
-    if not head.startswith(_SQLITE):
-        raise _unreadable(path, head)
-    _check_sqlite(path, head)
+    check_capture(path)
     reader = SqliteReader(path)
     try:
         _check_export(path, reader)
@@ -37,38 +37,47 @@ def open_reader(path: Path) -> Reader:
     return reader
 
 
-def check_file(path: Path) -> bytes:
-    """The first 100 bytes of a regular, readable file that is not empty; else the error."""
-    name = path.name
-    try:
+def check_capture(path: Path) -> os.stat_result:
+    """What is cheap to see of a capture, and the errors that follow from it; see `open_reader`."""
+    with reading(path):
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):
             raise _directory(path)
         if not stat.S_ISREG(found.st_mode):
             raise EvidenceError(
-                ErrorCode.NOT_A_CAPTURE, f"{name} is no regular file", "give the path of an nsys SQLite export"
+                ErrorCode.NOT_A_CAPTURE, f"{path.name} is no regular file", "give the path of an nsys SQLite export"
             )
         with path.open("rb") as file:
             head = file.read(100)
+    if not head:
+        raise EvidenceError(
+            ErrorCode.PROFILE_EMPTY,
+            f"{path.name} is empty (0 bytes)",
+            f"export the report again: nsys export --type sqlite --force-overwrite true {path.stem}.nsys-rep",
+        )
+    if not head.startswith(_SQLITE):
+        raise _unreadable(path, head)
+    _check_sqlite(path, head)
+    return found
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A block that touches the capture; what the file system says against it becomes a coded error."""
+    try:
+        yield
     except FileNotFoundError:
         raise EvidenceError(
             ErrorCode.PROFILE_NOT_FOUND,
-            f"there is no file {name} at that path",
+            f"there is no file {path.name} at that path",
             "give the absolute path of an nsys SQLite export, or a profile id that list_profiles shows",
         ) from None
     except OSError as error:
         raise EvidenceError(
             ErrorCode.PATH_NOT_ALLOWED,
-            f"{name} cannot be opened: {error.strerror or 'unreadable path'}",
+            f"{path.name} cannot be read: {error.strerror or 'unreadable path'}",
             "give a path that this user may read",
         ) from None
-    if not head:
-        raise EvidenceError(
-            ErrorCode.PROFILE_EMPTY,
-            f"{name} is empty (0 bytes)",
-            f"export the report again: nsys export --type sqlite --force-overwrite true {path.stem}.nsys-rep",
-        )
-    return head
 
 
 def _directory(path: Path) -> EvidenceError:

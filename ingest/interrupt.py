@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import duckdb
 
 from ..contracts.errors import ErrorCode, EvidenceError
+
+_INSIST_S = 0.02
 
 
 class Interrupt:
@@ -26,9 +29,21 @@ class Interrupt:
     def set(self, code: ErrorCode = ErrorCode.CANCELLED) -> None:
         """Stop the work; `code` is CANCELLED or TIMEOUT."""
         with self._lock:
-            self._code = self._code or code
+            first, self._code = self._code is None, self._code or code
+        if first and self._interrupt_cursors():
+            threading.Thread(target=self._insist, daemon=True).start()
+
+    def _interrupt_cursors(self) -> bool:
+        """Interrupt the tracked cursors, and tell whether there are any."""
+        with self._lock:
             for cursor in self._cursors:
                 cursor.interrupt()
+            return bool(self._cursors)
+
+    def _insist(self) -> None:
+        """Interrupt until no cursor is tracked: one whose query was only about to start has not noticed."""
+        while self._interrupt_cursors():
+            time.sleep(_INSIST_S)
 
     def check(self) -> None:
         """Raise the error that the work was stopped with, if it was."""
@@ -36,7 +51,7 @@ class Interrupt:
             raise EvidenceError(
                 self._code,
                 "the call ran out of time" if self._code is ErrorCode.TIMEOUT else "the call was cancelled",
-                "ask for a narrower window with trim, or call again: what was ingested so far is not lost"
+                "ask for a narrower window with trim, or take the capture in first: nsys-evidence ingest CAPTURE"
                 if self._code is ErrorCode.TIMEOUT
                 else "call again if the answer is still wanted",
             )
@@ -44,10 +59,10 @@ class Interrupt:
     @contextmanager
     def track(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """While the block runs, `set` interrupts this cursor; the interruption arrives as the coded error."""
-        self.check()
         with self._lock:
             self._cursors.append(cursor)
         try:
+            self.check()
             yield
         except duckdb.InterruptException:
             self.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import threading
 import time
@@ -12,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..contracts.errors import ErrorCode, EvidenceError
+from ..contracts.wire import clean_text
 from .build import build_profile
 from .cache import Cache, default_cache
-from .detect import check_file, open_reader, schema_warnings, versions
+from .detect import check_capture, open_reader, reading, schema_warnings, versions
 from .interrupt import Interrupt
 from .manifest import Manifest
 from .profile import Profile
@@ -54,12 +56,13 @@ class Library:
             return self._by_id(reference)
         path = self._allowed(reference)
         interrupt = interrupt or Interrupt()
-        digest = self._digest(path, interrupt)
+        before = check_capture(path)
+        digest = self._digest(path, before, interrupt)
         found = self._cached(digest)
         if found is None:
-            found = self._ingest(path, digest, interrupt, progress)
+            found = self._ingest(path, before, digest, interrupt, progress)
         source, manifest = found
-        return self._profile(replace(source, name=path.name), manifest)
+        return self._profile(replace(source, name=clean_text(path.name)), manifest)
 
     def sources(self) -> list[Source]:
         """The sources in the cache, by name and profile id."""
@@ -91,15 +94,13 @@ class Library:
         if self._roots is not None and not any(path.is_relative_to(root) for root in self._roots):
             raise EvidenceError(
                 ErrorCode.PATH_NOT_ALLOWED,
-                f"{path.name} is outside the directories that this server may read",
+                f"{Path(reference).name} is outside the directories that this server may read",
                 "give a path below a directory that the server was started with (serve --root DIR)",
             )
         return path
 
-    def _digest(self, path: Path, interrupt: Interrupt) -> str:
+    def _digest(self, path: Path, found: os.stat_result, interrupt: Interrupt) -> str:
         """SHA-256 of the content. Known from before when the path has the same file, size and times as then."""
-        check_file(path)
-        found = path.stat()
         state: dict[str, object] = {
             "file": [found.st_dev, found.st_ino],
             "size": found.st_size,
@@ -110,7 +111,7 @@ class Library:
         if noted and {name: noted.get(name) for name in state} == state:
             return str(noted["digest"])
         hasher = hashlib.sha256()
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             while block := file.read(1 << 22):
                 hasher.update(block)
                 interrupt.check()
@@ -125,9 +126,8 @@ class Library:
         return (source, manifest) if source and manifest else None
 
     def _ingest(
-        self, path: Path, digest: str, interrupt: Interrupt, progress: Progress | None
+        self, path: Path, before: os.stat_result, digest: str, interrupt: Interrupt, progress: Progress | None
     ) -> tuple[Source, Manifest]:
-        before = path.stat()
         reader = open_reader(path)
         try:
             with self.cache.writing(digest, interrupt) as staging:
@@ -141,11 +141,15 @@ class Library:
 
                 directory = staging / "profile"
                 directory.mkdir()
-                manifest = build_profile(reader, directory, step)
+                try:
+                    manifest = build_profile(reader, directory, step)
+                except EvidenceError:
+                    _check_unchanged(path, before)  # which explains what looks like damage
+                    raise
                 manifest.write(directory)
                 nsys_version, schema_version = versions(reader)
                 source = Source(
-                    name=path.name,
+                    name=clean_text(path.name),
                     form=reader.form,
                     size_bytes=before.st_size,
                     nsys_version=nsys_version,
@@ -154,15 +158,10 @@ class Library:
                     profile_id=manifest.profile_id,
                     warnings=(*schema_warnings(schema_version), *missing_columns(reader)),
                 )
-                after = path.stat()
-                if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-                    raise EvidenceError(
-                        ErrorCode.PROFILE_IN_USE,
-                        f"{path.name} changed while it was read",
-                        "wait until the program that writes it has finished, then call again",
-                    )
+                _check_unchanged(path, before)
                 self.cache.publish(staging, manifest)
                 self.cache.put_source(digest, source)
+                self.cache.prune(keep=manifest.profile_id)
                 step(1.0, "ready")
                 return source, manifest
         finally:
@@ -179,3 +178,14 @@ class Library:
             while len(self._opened) > _OPEN_PROFILES:
                 self._opened.popitem(last=False)  # calls that still use it keep it alive
             return profile
+
+
+def _check_unchanged(path: Path, before: os.stat_result) -> None:
+    with reading(path):
+        after = path.stat()
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise EvidenceError(
+            ErrorCode.PROFILE_IN_USE,
+            f"{path.name} changed while it was read",
+            "wait until the program that writes it has finished, then call again",
+        )

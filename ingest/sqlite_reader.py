@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -34,13 +35,21 @@ class SqliteReader:
     form = "sqlite"
 
     def __init__(self, path: Path) -> None:
-        self._uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+        self._uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
         with _CodedErrors():
             self._connection = adbc.connect(self._uri)
-            names = self._rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-            self._tables = {
-                name: {row[1]: row[2] for row in self._rows(f"PRAGMA table_info({_quoted(name)})")} for (name,) in names
-            }
+            try:
+                self._tables = self._described()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _described(self) -> dict[str, dict[str, str]]:
+        """Every table with its columns and their declared types."""
+        names = self._rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        return {
+            name: {row[1]: row[2] for row in self._rows(f"PRAGMA table_info({_quoted(name)})")} for (name,) in names
+        }
 
     def close(self) -> None:
         """Close the connection."""

@@ -79,7 +79,7 @@ TABLES: dict[str, pa.Schema] = {
     "sets": _table(**_WORK, bytes=_I64, mem_kind=_I32, graph_node=_I64, **_LAUNCH),
     # CUDA graphs traced as a whole: one interval a launch, the kernels inside are hidden.
     "graphs": _table(**_WORK, graph_id=_I64, **_LAUNCH),
-    # CUDA API calls; `driver` tells driver from runtime calls, `host_class` what the host did (see `ingest.calls`).
+    # CUDA API calls; `driver` tells driver from runtime calls, `host_class` what the host did (`ingest.host_class`).
     "calls": _table(
         start=_I64, end=_I64, process=_I32, thread=_I32, name=_I32, correlation=_I64, driver=pa.bool_(), host_class=_I8
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,13 @@ def _column(values: npt.NDArray[Any] | pa.Array[Any], kind: pa.DataType) -> pa.A
     return pa.array(values, kind, mask=absent) if absent.any() else pa.array(values, kind)
 
 
+def _close(writer: pq.ParquetWriter) -> None:
+    """Close a writer for good; where the disk is full, it would try again whenever it is collected."""
+    with suppress(OSError):
+        writer.close()
+    writer.is_open = False
+
+
 class TableWriter:
     """Writes the tables of one profile and remembers their rows and, of what is not derived, their hashes.
 
@@ -58,6 +65,7 @@ class TableWriter:
         self._directory = directory
         self._thread = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
+        self._files = ExitStack()
         self.rows: dict[str, int] = {}
         self.hashes: dict[str, str] = {}
 
@@ -72,13 +80,15 @@ class TableWriter:
         digest = RowsHash(name, chosen)
         self.rows[name] = 0
         writer = pq.ParquetWriter(
-            self._directory / f"{name}.parquet",
+            self._files.enter_context(pa.OSFile(str(self._directory / f"{name}.parquet"), "wb")),
             schema,
             compression="zstd",
             compression_level=1,
             use_dictionary=[column for column in schema.names if column not in _CLIMBING],  # type: ignore[arg-type]
             column_encoding={column: "DELTA_BINARY_PACKED" for column in schema.names if column in _CLIMBING},
         )
+
+        self._files.callback(_close, writer)
 
         def write(columns: ColumnArrays) -> None:
             table = pa.Table.from_arrays([_column(columns[f.name], f.type) for f in schema], schema=schema)
@@ -107,12 +117,13 @@ class TableWriter:
 
     @contextmanager
     def finishing(self) -> Iterator[None]:
-        """A block at whose end, good or bad, nothing is being written any more."""
-        try:
-            yield
-            self.wait()
-        finally:
-            self._thread.shutdown(wait=True, cancel_futures=True)
+        """A block at whose end, good or bad, nothing is being written any more and every file is closed."""
+        with self._files:
+            try:
+                yield
+                self.wait()
+            finally:
+                self._thread.shutdown(wait=True, cancel_futures=True)
 
     def files(self) -> dict[str, int]:
         """Bytes of each table's file, once all is written."""

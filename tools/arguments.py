@@ -168,6 +168,13 @@ def parse_arguments(skill: Skill, given: Mapping[str, object] | None) -> Argumen
             "trim and iteration both choose a window",
             "give one of them: trim=[start_s, end_s], or iteration=N",
         )
+    if "marker" in values and "iteration" not in values:
+        raise EvidenceError(
+            ErrorCode.INVALID_ARGUMENT,
+            "marker names the range that bounds iterations, but no iteration is asked for",
+            "give iteration=N with it, or leave marker out",
+            argument="marker",
+        )
     own = {name: value for name, value in values.items() if name in skill.params.model_fields}
     try:
         params = skill.params.model_validate(own)

@@ -59,11 +59,10 @@ def depth_first(parent: Ints, depth: Ints) -> Ints:
         np.add.at(size, parent[nodes], size[nodes])
     # A node's place is that of its parent, one on, after all under its earlier siblings.
     siblings = np.argsort(parent, kind="stable")
+    around = parent[siblings]
     before = np.cumsum(size[siblings]) - size[siblings]
-    first = np.append(True, parent[siblings][1:] != parent[siblings][:-1])
-    earlier = np.empty_like(size)
-    earlier[siblings] = before - before[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    place = earlier
+    place = np.empty_like(size)
+    place[siblings] = before - before[np.searchsorted(around, around)]
     for nodes in levels[1:]:
         place[nodes] += place[parent[nodes]] + 1
     return place

@@ -13,17 +13,18 @@ CALLS = {
         cuStreamSynchronize cuEventSynchronize""",
     "alloc": """cudaMalloc cudaMallocAsync_v11020 cudaMallocHost cudaMallocManaged cudaMallocPitch cudaFree
         cudaFreeAsync_v11020 cudaFreeHost cudaHostAlloc cudaHostRegister cudaHostUnregister cudaMemPoolCreate_v11020
-        cuMemAlloc_v2 cuMemAllocAsync cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuMemCreate cuMemRelease cuMemMap cuMemUnmap
+        cuMemAlloc_v2 cuMemAllocAsync cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuMemCreate cuMemRelease cuMemMap
         cuMemAddressFree cuMemPoolCreate""",
     "module_load": """cuModuleLoadData cuModuleLoadDataEx cuModuleGetFunction cuModuleUnload cuLibraryLoadData
         cuLibraryGetKernel cuLibraryUnload cuLinkCreate_v2 cuLinkComplete cuKernelGetFunction cudaFuncGetAttributes""",
     "copy_call": """cudaMemcpy cudaMemcpyAsync cudaMemcpy2DAsync cudaMemcpyPeerAsync cudaMemcpyToSymbolAsync cudaMemset
         cudaMemsetAsync cudaMemPrefetchAsync cuMemcpyHtoDAsync_v2 cuMemcpyDtoH_v2 cuMemcpyAsync cuMemsetD8Async
         cuMemPrefetchAsync""",
-    "launch": """cudaLaunchKernel cudaLaunchKernelExC_v11060 cudaLaunchCooperativeKernel cudaGraphLaunch_v10000 cuLaunchKernel
-        cuLaunchKernelEx cuGraphLaunch""",
-    "other_cuda": """cudaStreamWaitEvent cudaEventRecord cudaEventQuery cudaStreamCreateWithFlags cudaGetDeviceProperties
-        cuStreamWaitEvent cuEventRecord cudaStreamIsCapturing_v10000 cudaGraphInstantiate_v12000 cuInit cuMemGetInfo_v2
+    "launch": """cudaLaunchKernel cudaLaunchKernelExC_v11060 cudaLaunchCooperativeKernel cudaGraphLaunch_v10000
+        cuLaunchKernel cuLaunchKernelEx cuGraphLaunch""",
+    "other_cuda": """cudaStreamWaitEvent cudaEventRecord cudaEventQuery cudaStreamCreateWithFlags
+        cudaGetDeviceProperties cuStreamWaitEvent cuEventRecord cudaStreamIsCapturing_v10000
+        cudaGraphInstantiate_v12000 cuInit cuMemGetInfo_v2
         cuGetProcAddress mycudaMalloc""",
 }
 

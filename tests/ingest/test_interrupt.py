@@ -19,22 +19,25 @@ def test_nothing_happens_before_it_is_set() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.CANCELLED, ErrorCode.TIMEOUT])
-def test_a_running_query_is_stopped_at_once_with_the_code(code: ErrorCode) -> None:
-    interrupt, connection, started = Interrupt(), duckdb.connect(), threading.Event()
-
-    def stop() -> None:
-        started.wait()
-        interrupt.set(code)
-
-    thread = threading.Thread(target=stop)
-    thread.start()
+def test_a_running_query_is_stopped_with_the_code(code: ErrorCode) -> None:
+    interrupt, connection = Interrupt(), duckdb.connect()
+    waiting = threading.Timer(0.05, interrupt.set, [code])
+    waiting.start()
     with pytest.raises(EvidenceError) as caught, interrupt.track(connection):
-        started.set()
-        while True:  # the flag may be set between two queries as well as inside one
-            connection.execute(ENDLESS)
-    thread.join()
+        connection.execute(ENDLESS)
     assert caught.value.code is code
     assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_query_that_is_only_about_to_start_is_stopped_too() -> None:
+    interrupt, connection = Interrupt(), duckdb.connect()
+
+    def begin() -> None:
+        interrupt.set()
+        connection.execute(ENDLESS)
+
+    with pytest.raises(EvidenceError), interrupt.track(connection):
+        begin()
 
 
 def test_once_set_it_stays_set_with_its_first_code() -> None:

@@ -48,7 +48,7 @@ class OverlapBreakdownTotals(Row):
     row=OverlapBreakdownRow,
     totals=OverlapBreakdownTotals,
     needs=("kernels",),
-    next=("nccl_breakdown", "gpu_idle_gaps"),
+    next=("gpu_idle_gaps", "nvtx_kernel_map"),
 )
 def overlap_breakdown(call: Call[NoParams]) -> Result:
     """One row per selected device, an idle one too: compute + exposed_comm + copy_only + idle = span.

@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
+from nsys_evidence.ingest.synthetic import Call as ApiCall
+from nsys_evidence.ingest.synthetic import Capture, Domain, Kernel, Range, demo_capture
+from nsys_evidence.tools.call import Call
+from nsys_evidence.tools.iterations import Iterations, find_iterations
+from nsys_evidence.tools.markers import marker_name
+from nsys_evidence.tools.registry import NoParams
+from tests.strategies import all_work, call_of, captures, containing_ranges, duration, ends, generated, shown_range
+from tests.support import CAPTURES, ask, needs_shared, rows_of, workspace, written
+
+US = 1_000
+
+
+def find(path: Path, marker: str | None = None) -> Iterations | None:
+    profile = workspace().library.open(str(path))
+    call: Call[Any] = Call(NoParams(), workspace(), profile, profile.capture_window, profile.devices, 20, 0)
+    return find_iterations(call, marker)
+
+
+def kernel(start: int, end: int, correlation: int, pid: int = 101) -> Kernel:
+    return Kernel(start * US, end * US, 0, 1, 7, correlation, pid, "scale")
+
+
+def call(start: int, end: int, correlation: int, pid: int = 101, tid: int | None = None) -> ApiCall:
+    return ApiCall(start * US, end * US, pid, pid if tid is None else tid, "cudaLaunchKernel_v7000", correlation)
+
+
+def named(start: int, end: int, text: str, domain: int = 0, pid: int = 101, tid: int | None = None) -> Range:
+    return Range(start * US, end * US, pid, pid if tid is None else tid, text, domain)
+
+
+def steps(count: int = 3, text: str = "step {}", pid: int = 101, kernel_us: int = 10) -> Capture:
+    """Steps of 100 µs, each of which launches a kernel that begins 50 µs after the step has ended."""
+    starts = [200 * n for n in range(count)]
+    return Capture(
+        [kernel(start + 150, start + 150 + kernel_us, n + 1, pid) for n, start in enumerate(starts)],
+        calls=[call(start + 10, start + 20, n + 1, pid) for n, start in enumerate(starts)],
+        ranges=[named(start, start + 100, text.format(n), pid=pid) for n, start in enumerate(starts)],
+    )
+
+
+def joined(*captures: Capture) -> Capture:
+    return Capture(
+        [event for capture in captures for event in capture.kernels],
+        calls=[event for capture in captures for event in capture.calls],
+        ranges=[event for capture in captures for event in capture.ranges],
+    )
+
+
+def error(path: Path, **arguments: object) -> EvidenceError:
+    with pytest.raises(EvidenceError) as caught:
+        ask("pipeline_bubble_metrics", path, **arguments)  # type: ignore[arg-type]
+    return caught.value
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("text", "marker"),
+    [
+        ("iteration 3", "iteration"),
+        ("step_12", "step"),
+        ("ProfilerStep#7", "ProfilerStep"),
+        ("epoch: 3", "epoch"),
+        ("layer.3.5", "layer"),
+        ("batch (4/10)", "batch"),
+        ("train[12]", "train"),
+        ("Lib:iteration 3", "Lib:iteration"),
+        ("Lib:3", "Lib:"),
+        ("step 3 forward", "step 3 forward"),
+        ("forward_", "forward_"),
+        ("main()", "main()"),
+        ("conv2d", "conv2d"),
+        ("42", "42"),
+        ("", ""),
+        ("aten::mm, seq = 12, op_id = 7", "aten::mm"),
+        ("aten::mm, op_id = 7, sizes = [[2, 3], []]", "aten::mm"),
+        ("optimizer step 2, seq = 12", "optimizer step"),
+    ],
+)
+def test_a_marker_is_the_name_without_counters_and_without_the_number_at_its_end(text: str, marker: str) -> None:
+    assert marker_name(text) == marker
+
+
+# Choosing.
+
+
+def slow_choice(capture: Capture) -> tuple[str, int, int, list[tuple[int, int]]] | None:
+    """Marker, process, thread and windows, straight from the definition."""
+    by_key: dict[tuple[str, int, int], list[Range]] = defaultdict(list)
+    for r in capture.ranges:
+        by_key[marker_name(shown_range(r)), r.pid, r.tid].append(r)
+    found = []
+    for (name, pid, tid), ranges in by_key.items():
+        windows = sorted((ends(r) for r in ranges), key=lambda w: (w[0], w[1]))
+        if len(ranges) < 3 or any(later[0] < earlier[1] for earlier, later in pairwise(windows)):
+            continue
+        time, depths = 0, []
+        for work in all_work(capture):
+            stack = containing_ranges(capture, call_of(capture, work))
+            inside = [r for r in stack if any(r is mine for mine in ranges)]
+            time += duration(work) * len(inside)
+            for r in inside:
+                order = sorted(stack, key=lambda o: (ends(o)[0], -ends(o)[1], o.domain, shown_range(o).encode()))
+                depths.append(next(depth for depth, o in enumerate(order) if o is r))
+        found.append((-time, min(depths, default=0), name, pid, tid, windows))
+    with_work = [candidate for candidate in found if candidate[0]]
+    if not with_work:
+        return None  # which of them is outermost is tested by hand
+    _, _, name, pid, tid, windows = min(with_work, key=lambda candidate: candidate[:5])
+    return name, pid, tid, [_stretched(capture, pid, tid, windows, n) for n in range(len(windows))]
+
+
+def _stretched(capture: Capture, pid: int, tid: int, windows: list[tuple[int, int]], n: int) -> tuple[int, int]:
+    """The window, to the end of the work launched in it; a call at the edge of two belongs to the later."""
+    last = windows[n][1]
+    for work in all_work(capture):
+        launch = call_of(capture, work)
+        if launch is None or (launch.pid, launch.tid) != (pid, tid):
+            continue
+        begun = [i for i, (start, _) in enumerate(windows) if start <= ends(launch)[0]]
+        if begun and begun[-1] == n and ends(launch)[1] <= windows[n][1]:
+            last = max(last, ends(work)[1])
+    return windows[n][0], last
+
+
+@st.composite
+def with_steps(draw: st.DrawFn) -> Capture:
+    """A generated capture with one range after another on some threads, of any names and lengths."""
+    capture = draw(captures(min_launches=4))
+    known = [ends(event) for event in (*capture.calls, *all_work(capture))]
+    first, last = min(start for start, _ in known), max(end for _, end in known)
+    for pid, tid in sorted({(call.pid, call.tid) for call in capture.calls}):
+        count = draw(st.integers(0, 5))
+        edges = sorted(draw(st.lists(st.integers(first, last), min_size=2 * count, max_size=2 * count)))
+        name = draw(st.sampled_from(("iteration {}", "phase", "Lib{}", "step {}")))
+        for n, (start, end) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
+            capture.ranges.append(Range(start, end, pid, tid, name.format(n)))
+    return capture
+
+
+@generated
+@given(with_steps())
+def test_the_marker_its_thread_and_its_windows_are_those_of_the_definition(capture: Capture) -> None:
+    expected = slow_choice(capture)
+    if expected is None:
+        return
+    found = find(written(capture))
+    assert found is not None
+    windows = [(window.start_ns, window.end_ns) for window in found.windows]
+    assert (found.name, found.process, found.tid, windows) == expected
+    assert [window.by for window in found.windows] == [f"iteration {n} of {found.name}" for n in range(len(windows))]
+
+
+def test_an_iteration_reaches_to_the_end_of_the_gpu_work_that_it_launched() -> None:
+    capture = written(steps())
+    envelope = ask("pipeline_bubble_metrics", capture, iteration=1)
+    assert envelope["scope"] == {
+        "devices": [0],
+        "start_s": 0.0002,
+        "end_s": 0.00036,
+        "span_ms": 0.16,
+        "by": "iteration 1 of step",
+    }
+    assert rows_of(envelope)[0]["busy_ms"] == 0.01
+    assert any("3 NVTX ranges step of process 101, thread 101" in note for note in envelope["notes"])
+
+
+def test_the_last_iteration_includes_the_end_of_the_capture() -> None:
+    found = find(written(steps()))
+    assert found is not None
+    assert [window.includes_end for window in found.windows] == [False, False, True]
+    assert found.windows[-1] == found.windows[2] == list(found.windows)[2]
+    assert found.windows[1:] == [found.windows[1], found.windows[2]]
+
+
+def test_iterations_do_not_depend_on_the_device_asked_about() -> None:
+    capture = steps()
+    capture.kernels.append(Kernel(0, 10, 1, 1, 7, None, 101, "scale"))
+    path = written(capture)
+    scopes = [ask("pipeline_bubble_metrics", path, iteration=2, device=device)["scope"] for device in (0, 1)]
+    assert scopes[0] == {**scopes[1], "devices": [0]}
+
+
+def test_of_several_markers_the_one_with_most_gpu_time_counts_then_the_outermost_then_the_first_by_name() -> None:
+    inner = [named(200 * n + 5, 200 * n + 50, "forward") for n in range(3)]
+    more = joined(steps(kernel_us=10), Capture(ranges=inner))
+    assert getattr(find(written(more)), "name", None) == "step"
+    outside = [named(200 * n, 200 * n + 120, "zone") for n in range(3)]
+    assert getattr(find(written(joined(more, Capture(ranges=outside)))), "name", None) == "zone"
+    other = Capture(
+        [kernel(1000 + 10 * n, 1009 + 10 * n, 11 + n) for n in range(4)],
+        calls=[call(700 + 20 * n, 702 + 20 * n, 11 + n) for n in range(4)],
+        ranges=[named(700 + 20 * n, 710 + 20 * n, "eval") for n in range(4)],
+    )
+    assert getattr(find(written(joined(more, other))), "name", None) == "eval"
+
+
+def test_two_instances_or_overlapping_ones_mark_no_iterations() -> None:
+    assert find(written(steps(count=2))) is None
+    nested = Capture(ranges=[named(0, 100, "f"), named(1, 50, "f"), named(60, 70, "f"), named(200, 210, "f")])
+    assert find(written(nested)) is None
+
+
+def test_of_two_ranks_with_one_marker_the_one_with_most_gpu_time_is_taken_and_the_other_is_said() -> None:
+    capture = written(joined(steps(pid=101), steps(pid=202, kernel_us=20)))
+    envelope = ask("pipeline_bubble_metrics", capture, iteration=0)
+    assert any("process 202, thread 202" in note and "1 other threads" in note for note in envelope["notes"])
+
+
+def test_ranges_without_gpu_work_may_mark_iterations_the_outermost_first() -> None:
+    ranges = [named(200 * n, 200 * n + 100, "step") for n in range(3)]
+    ranges += [named(200 * n + 10, 200 * n + 50, "a", domain=1) for n in range(3)]
+    found = find(written(Capture(ranges=ranges, domains=[Domain(101, 1, "Lib")])))
+    assert found is not None
+    assert (found.name, len(found.windows)) == ("step", 3)
+
+
+def test_an_instance_without_gpu_work_is_an_iteration_too() -> None:
+    capture = joined(steps(), Capture(ranges=[named(700, 750, "step 9")]))
+    found = find(written(capture))
+    assert found is not None
+    assert (found.windows[3].start_ns, found.windows[3].end_ns) == (700_000, 750_000)
+
+
+# A marker of one's own.
+
+
+def test_a_marker_is_matched_by_its_name_without_the_number_or_by_a_full_name() -> None:
+    capture = joined(steps(), Capture(ranges=[named(200 * n + 5, 200 * n + 50, "phase 2") for n in range(3)]))
+    path = written(capture)
+    for marker, name in (("step", "step"), ("phase", "phase"), ("phase 2", "phase 2")):
+        found = find(path, marker)
+        assert found is not None
+        assert (found.name, len(found.windows)) == (name, 3)
+
+
+@pytest.mark.parametrize("marker", ["ste", "step 1", "STEP", "%", "'; DROP TABLE strings; --"])
+def test_a_marker_that_marks_nothing_is_refused_with_those_that_there_are(marker: str) -> None:
+    refused = error(written(steps()), iteration=0, marker=marker)
+    assert refused.code is ErrorCode.INVALID_ARGUMENT
+    assert refused.facts["markers"] == ["step"]
+    assert "step" in refused.hint
+
+
+def test_a_marker_in_a_named_domain_carries_the_domain() -> None:
+    capture = steps()
+    ranges = [Range(r.start, r.end, r.pid, r.tid, r.text, 1) for r in capture.ranges]
+    found = find(written(Capture(capture.kernels, calls=capture.calls, ranges=ranges, domains=[Domain(101, 1, "Lib")])))
+    assert found is not None
+    assert found.name == "Lib:step"
+
+
+# Refusals.
+
+
+def test_an_iteration_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    refused = error(written(steps()), iteration=3)
+    assert refused.code is ErrorCode.ITERATION_OUT_OF_RANGE
+    assert (refused.facts["first"], refused.facts["last"]) == (0, 2)
+    assert "0 to 2" in refused.hint
+
+
+def test_a_capture_in_which_nothing_repeats_says_so_and_names_trim_and_marker() -> None:
+    refused = error(written(Capture([kernel(0, 10, 1)])), iteration=0)
+    assert refused.code is ErrorCode.ITERATION_OUT_OF_RANGE
+    assert "no repeating NVTX range" in refused.message
+    assert "not looked for yet" in refused.message
+    assert "trim" in refused.hint
+    assert "marker" in refused.hint
+
+
+def test_the_planted_iterations_of_the_demo_capture_are_found() -> None:
+    capture, truth = demo_capture()
+    found = find(written(capture))
+    assert found is not None
+    assert (found.name, len(found.windows)) == ("iteration", truth.iterations)
+    assert (
+        found.elsewhere == len({step.pid for step in capture.ranges if (step.text or "").startswith("iteration")}) - 1
+    )
+
+
+@needs_shared
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_iterations_of_a_real_capture_lie_in_it_and_do_not_overlap_on_the_host(capture: Path) -> None:
+    found = find(capture)
+    if found is None:
+        return
+    window = workspace().library.open(str(capture)).capture_window
+    assert window is not None
+    assert len(found.windows) >= 3
+    starts = [iteration.start_ns for iteration in found.windows]
+    assert starts == sorted(starts)
+    assert all(window.start_ns <= w.start_ns <= w.end_ns <= window.end_ns for w in found.windows)
