@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -210,8 +211,12 @@ def test_kernels_are_attributed_to_the_ranges_that_contain_their_launch(path: Pa
         path, "SELECT start, end, globalTid FROM NVTX_EVENTS WHERE eventType IN (59, 70) AND end IS NOT NULL"
     )
     expected: Counter[tuple[int, int]] = Counter()
+    for calls in launched.values():
+        calls.sort()
     for start, end, tid in pushpop:
-        expected[start, end] += sum(start <= a and b <= end for a, b in launched.get(tid, ()))
+        calls = launched.get(tid, [])
+        begun = calls[bisect_left(calls, (start,)) : bisect_left(calls, (end + 1,))]
+        expected[start, end] += sum(b <= end for _, b in begun)
     assert inside == +expected
 
 
