@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..contracts.units import Exact, ratio
-from ..ingest.tables import BUSY_KINDS
 from .call import Call
 from .capture_hints import CAPTURE_HINTS
 from .result import AbstentionError
@@ -59,6 +58,10 @@ class Busy:
         return ratio(self.idle, self.span)
 
 
+_KINDS = ("compute", "comm", "kernel", "work")
+"""The kinds of the table `busy`."""
+
+
 def busy_of_devices(call: Call[Any]) -> dict[int, Busy]:
     """Busy time of every selected device in the window, an idle one too, by `gpu`, in the order of the devices."""
     # Merged intervals have a length, so that this is `call.in_window`, in a form that passes over what lies outside.
@@ -69,7 +72,7 @@ def busy_of_devices(call: Call[Any]) -> dict[int, Busy]:
     lengths = {(gpu, kind): int(length) for gpu, kind, length in rows}
     span = call.window.span_ns
     return {
-        device.gpu: Busy(span, **{kind: lengths.get((device.gpu, kind), 0) for kind in BUSY_KINDS})
+        device.gpu: Busy(span, **{kind: lengths.get((device.gpu, kind), 0) for kind in _KINDS})
         for device in call.devices
     }
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .call import Call
+
+Owner = tuple[int, int | None]
+"""A device (`gpu`, None) or a stream of it (`gpu`, `stream`)."""
 
 
 def device_gaps_sql(call: Call[Any]) -> str:
@@ -12,30 +16,30 @@ def device_gaps_sql(call: Call[Any]) -> str:
 
     A device gap has no kernel, graph, copy or set on any stream. A device without work in the window is one gap.
     """
-    devices = " UNION ALL ".join(f"SELECT {device.gpu} AS gpu" for device in call.devices)
-    owners = f"SELECT gpu, NULL::INTEGER AS stream FROM ({devices or 'SELECT NULL::INTEGER AS gpu WHERE false'})"
-    busy = f"""SELECT gpu, NULL::INTEGER AS stream, start, "end", previous_end
-        FROM busy WHERE kind = 'work' AND {call.on_devices}"""
-    return _gaps(call, owners, busy)
+    owners: list[Owner] = [(device.gpu, None) for device in call.devices]
+    return _gaps(call, owners, f"SELECT *, NULL::INTEGER AS stream FROM busy WHERE kind = 'work' AND {call.on_devices}")
 
 
 def stream_gaps_sql(call: Call[Any]) -> str:
     """The same for each stream of the selected devices; never to be added up over streams."""
-    owners = f"SELECT gpu, stream FROM streams WHERE {call.on_devices}"
-    busy = f'SELECT gpu, stream, start, "end", previous_end FROM stream_busy WHERE {call.on_devices}'
-    return _gaps(call, owners, busy)
+    owners = call.sql(f"SELECT gpu, stream FROM streams WHERE {call.on_devices} ORDER BY gpu, stream")
+    return _gaps(call, owners, f"SELECT * FROM stream_busy WHERE {call.on_devices}")
 
 
-def _gaps(call: Call[Any], owners: str, busy: str) -> str:
+def _gaps(call: Call[Any], owners: Iterable[Owner], busy: str) -> str:
     a, b = call.window.start_ns, call.window.end_ns
-    return f"""
-        SELECT gpu, stream, start, "end" FROM (
-            SELECT gpu, stream, greatest(coalesce(previous_end, {a}), {a}) AS start, least(start, {b}) AS "end"
-            FROM ({busy}) WHERE start > {a} AND coalesce(previous_end, {a}) < {b}
-            UNION ALL
-            SELECT gpu, stream, greatest(coalesce(max("end"), {a}), {a}), {b}
-            FROM (SELECT gpu, stream, NULL::BIGINT AS "end" FROM ({owners}) UNION ALL
-                  SELECT gpu, stream, "end" FROM ({busy}))
-            GROUP BY gpu, stream
-        ) WHERE start < "end"
-    """
+    last = {(gpu, stream): end for gpu, stream, end in call.sql(_LAST_ENDS.format(busy))}
+    after = [(owner, max(last.get(owner, a), a)) for owner in owners]
+    trailing = [
+        f"SELECT {gpu}, {'NULL' if stream is None else stream}::INTEGER, {end}, {b}"
+        for (gpu, stream), end in after
+        if end < b
+    ]
+    before_each = f"""
+        SELECT gpu, stream, CASE WHEN previous_end > {a} THEN previous_end ELSE {a} END AS start,
+            CASE WHEN start < {b} THEN start ELSE {b} END AS "end"
+        FROM ({busy}) WHERE start > {a} AND (previous_end < {b} OR previous_end IS NULL)"""
+    return " UNION ALL ".join([before_each, *trailing])
+
+
+_LAST_ENDS = 'SELECT gpu, stream, max("end") FROM ({}) GROUP BY gpu, stream'

@@ -5,7 +5,7 @@ Loaded by skills when they run, not when they are registered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,12 +45,11 @@ class HostCalls:
     """
 
     def __init__(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-        self._start, self._end = columns["start"], columns["end"]
-        self._name = columns["name"]
-        self._rows = [np.flatnonzero(columns["host_class"] == code) for code in range(len(HOST_CLASSES))]
-        self._covers = [Cover(self._start[rows], self._end[rows]) for rows in self._rows]
-        self._any = Cover(self._start, self._end)
-        self._reach: dict[int, Ints] = {}
+        start, end, code = columns["start"], columns["end"], columns["host_class"]
+        rows = [np.flatnonzero(code == number) for number in range(len(HOST_CLASSES))]
+        self._calls = [(start[mine], end[mine], columns["name"][mine]) for mine in rows]
+        self._covers = [Cover(first, last) for first, last, _ in self._calls]
+        self._any = Cover(start, end)
 
     def lengths(self, start: Ints, end: Ints) -> npt.NDArray[np.int64]:
         """For each stretch [start, end) a row: how much of it each of `CLASSES` covers.
@@ -63,23 +62,28 @@ class HostCalls:
 
     def activities(self, start: Ints, end: Ints) -> list[HostActivity]:
         """What covers most of each stretch [start, end); for the few that are shown."""
-        most = self.lengths(start, end).argmax(axis=1).tolist()  # of equal ones the first
-        stretches = zip(most, start.tolist(), end.tolist(), strict=True)
-        return [HostActivity(CLASSES[code], self._longest(code, first, last)) for code, first, last in stretches]
+        most = self.lengths(start, end).argmax(axis=1)  # of equal ones the first
+        found: dict[int, HostActivity] = {}
+        for code in set(most.tolist()):
+            which = np.flatnonzero(most == code)
+            names = self._longest(code, start[which].tolist(), end[which].tolist())
+            found.update(zip(which.tolist(), (HostActivity(CLASSES[code], name) for name in names), strict=True))
+        return [found[place] for place in range(len(start))]
 
-    def _longest(self, code: int, start: int, end: int) -> int | None:
+    def _longest(self, code: int, starts: list[int], ends: list[int]) -> Iterator[int | None]:
+        """The names of the calls of one class that overlap each of some stretches longest."""
         if CLASSES[code] == NO_CUDA_CALL:
-            return None
-        rows = self._rows[code]
-        if code not in self._reach:
-            self._reach[code] = np.maximum.accumulate(self._end[rows])
-        low = int(np.searchsorted(self._reach[code], start, side="right"))  # all before have ended
-        high = int(np.searchsorted(self._start[rows], end, side="left"))
-        rows = rows[low:high]
-        overlap = np.minimum(self._end[rows], end) - np.maximum(self._start[rows], start)
-        best = rows[overlap == overlap.max()]
-        first = best[self._start[best] == self._start[best[0]]]
-        return int(self._name[first].min())
+            yield from (None for _ in starts)
+            return
+        begin, finish, name = self._calls[code]
+        reach = np.maximum.accumulate(finish)
+        for start, end in zip(starts, ends, strict=True):
+            low = int(np.searchsorted(reach, start, side="right"))  # all before have ended
+            high = int(np.searchsorted(begin, end, side="left"))
+            overlap = np.minimum(finish[low:high], end) - np.maximum(begin[low:high], start)
+            best = low + np.flatnonzero(overlap == overlap.max())
+            first = best[begin[best] == begin[best[0]]]
+            yield int(name[first].min())
 
 
 def launching_threads(call: Call[Any]) -> dict[int, tuple[int, ...]]:
@@ -91,14 +95,24 @@ def launching_threads(call: Call[Any]) -> dict[int, tuple[int, ...]]:
     return {device.gpu: tuple(thread for gpu, thread in rows if gpu == device.gpu) for device in call.devices}
 
 
-def host_calls(call: Call[Any], threads: tuple[int, ...], start: int, end: int) -> HostCalls:
-    """The calls of these threads that overlap [start, end)."""
-    return HostCalls(
-        call.arrays(
-            f"""SELECT start, "end", host_class, name FROM calls
-            WHERE thread IN ({", ".join(map(str, threads)) or "NULL"}) AND start < {end} AND "end" > {start}"""
-        )  # in the order of the table: by start
-    )
+def host_calls(call: Call[Any], stretches: Mapping[tuple[int, ...], Cover]) -> dict[tuple[int, ...], HostCalls]:
+    """For each group of threads their calls that overlap the stretches asked about."""
+    if not stretches:
+        return {}
+    threads = sorted(set().union(*stretches))
+    first = min(cover.bounds[0] for cover in stretches.values())
+    last = max(cover.bounds[1] for cover in stretches.values())
+    calls = call.arrays(
+        f"""SELECT start, "end", thread, host_class, name FROM calls
+        WHERE thread IN ({", ".join(map(str, threads))}) AND start < {last} AND "end" > {first}"""
+    )  # in the order of the table: by start
+    found = {}
+    for group, cover in stretches.items():
+        mine = np.zeros(threads[-1] + 1, bool)
+        mine[list(group)] = True
+        rows = np.flatnonzero(mine[calls["thread"]] & cover.touches(calls["start"], calls["end"]))
+        found[group] = HostCalls({name: values[rows] for name, values in calls.items()})
+    return found
 
 
 def activities(call: Call[Any], stretches: Sequence[tuple[int, int, int]]) -> list[HostActivity | None]:
@@ -107,13 +121,16 @@ def activities(call: Call[Any], stretches: Sequence[tuple[int, int, int]]) -> li
     None where it is not known which threads launch the device's work.
     """
     threads = launching_threads(call) if stretches else {}
-    found: dict[tuple[int, int, int], HostActivity] = {}
-    for mine in sorted(set(threads.values()) - {()}):  # devices may share their threads
-        these = [stretch for stretch in stretches if threads[stretch[0]] == mine]
-        if not these:
-            continue
-        start = np.array([first for _, first, _ in these], np.int64)
-        end = np.array([last for _, _, last in these], np.int64)
-        calls = host_calls(call, mine, int(start.min()), int(end.max()))
-        found.update(zip(these, calls.activities(start, end), strict=True))
-    return [found.get(stretch) for stretch in stretches]
+    groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}  # devices may share their threads
+    for gpu, start, end in stretches:
+        if threads[gpu]:
+            groups.setdefault(threads[gpu], []).append((start, end))
+    edges = {group: np.array(sorted(set(these)), np.int64).T for group, these in groups.items()}
+    calls = host_calls(call, {group: Cover(start, end) for group, (start, end) in edges.items()})
+    found = {}
+    for group, (start, end) in edges.items():
+        times = zip(start.tolist(), end.tolist(), strict=True)
+        found.update(
+            {(group, *time): did for time, did in zip(times, calls[group].activities(start, end), strict=True)}
+        )
+    return [found.get((threads[gpu], start, end)) for gpu, start, end in stretches]

@@ -52,6 +52,17 @@ class Cover:
         """The covered length of each stretch [start, end)."""
         return self._until(end) - self._until(start)
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first and the last instant of the cover, which is not empty."""
+        return int(self._first[0]), int(self._last[-2])
+
+    def touches(self, start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each interval has some time in common with the cover."""
+        place = np.searchsorted(self._last[:-1], start, side="right")  # the first part that ends later
+        first = np.append(self._first, np.iinfo(np.int64).max)
+        return (first[place] < end) & (start < end)
+
     def _until(self, instant: Ints) -> Ints:
         begun = np.searchsorted(self._first, instant, side="right")
         ahead = np.maximum(self._last[begun - 1] - instant, 0)  # of the interval that the instant lies in

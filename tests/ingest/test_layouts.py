@@ -103,6 +103,11 @@ def test_what_the_capture_says_changes_the_profile() -> None:
         return build(replace(DEMO, **fields)).manifest.profile_id  # type: ignore[arg-type]
 
     kernel, span, call = DEMO.kernels[5], DEMO.ranges[3], DEMO.calls[7]
+    other = next(r for r in DEMO.ranges[4:] if r.text != span.text and r.pid == span.pid)
+    swapped = [
+        replace(span, text=other.text),
+        *(replace(other, text=span.text) if r is other else r for r in DEMO.ranges[4:]),
+    ]
     ids = [
         build(DEMO).manifest.profile_id,
         changed(kernels=[replace(kernel, end=(kernel.end or 0) + 1), *DEMO.kernels[6:]]),
@@ -110,6 +115,7 @@ def test_what_the_capture_says_changes_the_profile() -> None:
         changed(kernels=[*DEMO.kernels[:5], replace(kernel, name="other()"), *DEMO.kernels[6:]]),
         changed(kernels=[*DEMO.kernels[:5], replace(kernel, stream=99), *DEMO.kernels[6:]]),
         changed(ranges=[*DEMO.ranges[:3], replace(span, text="renamed"), *DEMO.ranges[4:]]),
+        changed(ranges=[*DEMO.ranges[:3], *swapped]),
         changed(ranges=[*DEMO.ranges[:3], replace(span, tid=span.tid + 1), *DEMO.ranges[4:]]),
         changed(calls=[*DEMO.calls[:7], replace(call, correlation=10**6), *DEMO.calls[8:]]),
         changed(calls=[*DEMO.calls[:7], replace(call, driver=not call.driver), *DEMO.calls[8:]]),

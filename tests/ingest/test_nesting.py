@@ -138,6 +138,16 @@ def test_a_stack_is_every_range_around_the_interval_and_no_other(
     assert chains == [containing(ranges, *interval) for interval in asked]
 
 
+@pytest.mark.parametrize("outer", [[], [(0, 9)]])
+def test_an_instant_where_one_range_ends_and_the_next_starts_is_in_both(outer: list[Interval]) -> None:
+    ranges = [*outer, (1, 5), (5, 8)]
+    (start, end), (first, last) = columns(ranges), columns([(5, 5), (5, 6), (4, 5)])
+    found = stacks(start, end, enclosing(end), first, last)
+    above = list(range(len(outer)))
+    both, left, right = [*above, len(outer), len(outer) + 1], [*above, len(outer)], [*above, len(outer) + 1]
+    assert [chain_of(found, place) for place in range(3)] == [both, right, left]
+
+
 @quick
 @given(ranges=threads, asked=intervals)
 def test_equal_stacks_are_one_node_and_every_node_is_a_stack_or_above_one(

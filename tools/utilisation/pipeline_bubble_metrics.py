@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct
-from ...ingest.tables import HOST_CLASSES
 from ..busy import busy_of_devices, busy_together, kernels_known, work_holes
 from ..call import Call
 from ..registry import NoParams, skill
@@ -96,7 +95,7 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
 
 def _copy_lengths(call: Call[NoParams]) -> dict[int, int] | None:
     """Time with a copy or set, by `gpu`; None where neither was recorded."""
-    from ..intervals import union_lengths
+    from ..intervals import union_lengths  # numpy, which registering the skill must not load
 
     if not (call.profile.recorded("copies") or call.profile.recorded("sets")):
         return None
@@ -107,6 +106,7 @@ def _copy_lengths(call: Call[NoParams]) -> dict[int, int] | None:
 
 def _sync_lengths(call: Call[NoParams]) -> dict[int, int] | None:
     """Time in which the processes of a device were in synchronisation calls, by `gpu`; None without calls."""
+    from ...ingest.tables import HOST_CLASSES
     from ..intervals import union_lengths
 
     if not call.profile.recorded("calls"):
