@@ -10,6 +10,7 @@ from typing import Any
 from .columns import Row, columns_of, rows_schema, totals_schema
 from .units import Unit, present, unit_schema
 from .window import Window
+from .wire import clean_text
 
 MAX_ROWS = 200
 """The server-wide ceiling on the rows of one table: a caller cannot raise it."""
@@ -64,7 +65,7 @@ def scope_dict(window: Window, devices: list[int]) -> dict[str, object]:
         "start_s": present(Unit.S, window.start_ns),
         "end_s": present(Unit.S, window.end_ns),
         "span_ms": present(Unit.MS, window.span_ns),
-        "by": window.by,
+        "by": clean_text(window.by, limit=200),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from .wire import clean_text, dump_json
+from .wire import clean_text, clean_value, dump_json
 
 
 class ErrorCode(StrEnum):
@@ -55,7 +55,7 @@ class EvidenceError(Exception):
         self.code = code
         self.message = clean_text(message, limit=600)
         self.hint = clean_text(hint, limit=600)
-        self.facts = facts
+        self.facts = {name: clean_value(value) for name, value in facts.items()}
 
     def to_dict(self) -> dict[str, object]:
         """The error as one JSON object: code, message, hint and the facts."""

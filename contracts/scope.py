@@ -9,6 +9,8 @@ from .errors import ErrorCode, EvidenceError
 from .units import Unit, present
 from .window import Window
 
+_MOST_DIGITS = 400
+
 
 def seconds_to_ns(seconds: float | int | str) -> int:
     """Seconds on the capture clock to the nearest nanosecond, through decimal, so that 155.357525002 stays exact.
@@ -18,11 +20,13 @@ def seconds_to_ns(seconds: float | int | str) -> int:
     """
     try:
         value = Decimal(str(seconds))
+        if value.adjusted() > _MOST_DIGITS:
+            raise ValueError("more digits than anybody means, and slow to compute with")
         return int((value * 10**9).to_integral_value(ROUND_HALF_EVEN))
     except (ArithmeticError, ValueError):
         raise EvidenceError(
             ErrorCode.INVALID_ARGUMENT,
-            f"trim: {seconds!r} is no number of seconds",
+            f"trim: {str(seconds)[:40]!r} is no number of seconds",
             "give trim as [start_s, end_s] in seconds on the capture clock; profile_info shows its windows",
         ) from None
 

@@ -25,6 +25,17 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
+def clean_value(value: object, limit: int = 200) -> object:
+    """A JSON value with every text in it cleaned and capped."""
+    if isinstance(value, str):
+        return clean_text(value, limit)
+    if isinstance(value, dict):
+        return {clean_text(str(name), limit): clean_value(part, limit) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_value(part, limit) for part in value]
+    return value
+
+
 def safe_integer(value: int) -> int | str:
     """An integer as JSON carries it without loss: itself, or a decimal string beyond 2^53."""
     return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else str(value)

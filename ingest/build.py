@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .busy import busy_rows
-from .devices import read_cuda_devices, read_gpus
+from .devices import idle_devices, process_id, read_cuda_devices, read_gpus
 from .event_tables import WORK_KINDS, call_table, osrt_table, sorted_rows, sync_table, work_table
 from .fingerprint import profile_id
 from .kernel_names import collective_of, labels_of
 from .launches import LaunchIndex
 from .manifest import Coverage, Manifest
 from .numbering import Table, number, number_streams
-from .order import canonical_order
-from .ranges import Ranges, nest, split_nvtx
+from .order import canonical_order, group_bounds
+from .ranges import Ranges, nest, range_events, split_nvtx
 from .raw import KINDS, Events, Ints32, read_events
 from .reader import NONE, Reader
 from .stacks import StackForest, name_paths, plain_names
@@ -55,13 +55,13 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     pool = StringPool(SourceStrings(*reader.strings()))
     events = _read(reader, step)
     step(0.55, "naming")
-    gpus = read_gpus(reader)
+    gpus, cuda_devices = read_gpus(reader), read_cuda_devices(reader)
     numbers = number(
         [events[kind] for kind in WORK_KINDS],
-        [events[kind] for kind in ("calls", "osrt", "nvtx")],
+        [(events["calls"], None), (events["osrt"], None), (events["nvtx"], range_events(events["nvtx"]))],
         [events["syncs"]],
         gpus,
-        read_cuda_devices(reader),
+        cuda_devices,
     )
     coverage = {kind: found.coverage for kind, found in events.items()}
     quarantined = {kind: found.quarantined for kind, found in events.items() if found.quarantined}
@@ -77,7 +77,7 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     syncs = sync_table(events.pop("syncs"), numbers)
     capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *map(reader.extent, _UNREAD)])
     gpu = _hull(_extents(work.values()))
-    streams = number_streams(work.values())
+    streams = number_streams(work.values(), [process_id(packed) for packed in numbers.processes])
     plain = _plain_codes(nvtx.pushpop.name, pool)
     final = pool.numbers()
     writer.write("strings", pool.table())
@@ -89,7 +89,8 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
 
     step(0.6, "matching launches")
     calls = sorted_rows({**calls, "name": final[calls["name"]]})
-    writer.write("calls", calls, hashed=TABLES["calls"].names)
+    recorded = [name for name in TABLES["calls"].names if name != "host_class"]  # which is derived
+    writer.write("calls", calls, hashed=recorded)
     work["kernels"]["name"] = final[work["kernels"]["name"]]
     work = {kind: sorted_rows(table) for kind, table in work.items()}
     index = LaunchIndex(calls["process"], calls["correlation"], calls["start"], calls["end"])
@@ -130,13 +131,14 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     step(0.95, "merging busy time")
     _write_busy(writer, work, comm, len(numbers.devices))
 
+    idle = idle_devices(numbers.devices, gpus, cuda_devices)
     digest = hashlib.sha256()
     for text in sorted(pool.values):
         digest.update(text.encode("utf-8", "replace") + b"\0")
     identity = {
         "rows": writer.hashes,
         "strings": digest.hexdigest(),
-        "devices": [[d.device, d.process, list(d.pids), d.basis, d.name, d.chip] for d in numbers.devices],
+        "devices": [asdict(device) for device in (*numbers.devices, *idle)],
         "capture": capture,
         "coverage": {kind: str(value) for kind, value in coverage.items()},
         "quarantined": quarantined,
@@ -150,6 +152,7 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
         capture=capture,
         gpu=gpu,
         devices=numbers.devices,
+        idle_devices=idle,
         rows=writer.rows,
         coverage=coverage,
         quarantined=quarantined,
@@ -166,8 +169,8 @@ def _read(reader: Reader, step: Step) -> dict[str, Events]:
         share, words = 0.02 + 0.5 * place / len(KINDS), f"reading {kind}"
         step(share, words)
 
-        def tick(rows: int, share: float = share, words: str = words) -> None:
-            step(share, words)
+        def tick(done: float, share: float = share, words: str = words) -> None:
+            step(share + done * 0.5 / len(KINDS), words)
 
         events[kind] = read_events(reader, kind, tick)
     return events
@@ -266,8 +269,10 @@ def _write_busy(writer: TableWriter, work: Mapping[str, Table], comm: npt.NDArra
     busy["kind"] = pa.DictionaryArray.from_arrays(pa.array(busy["kind"], pa.int8()), list(BUSY_KINDS)).cast(pa.string())
     writer.write("busy", busy)
     parts = []
-    for stream in np.unique(joined["stream"]).tolist():
-        rows = np.flatnonzero(joined["stream"] == stream)
+    streams = int(joined["stream"].max(initial=-1)) + 1
+    by_stream, bounds = group_bounds(joined["stream"], streams)
+    for stream in range(streams):
+        rows = by_stream[bounds[stream] : bounds[stream + 1]]
         found = busy_rows(joined["start"][rows], joined["end"][rows])
         size = len(found["start"])
         device = joined["gpu"][rows[0]]

@@ -84,6 +84,13 @@ class Cache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    def source_of(self, profile_id: str) -> Source | None:
+        """The source that a profile was made of first."""
+        try:
+            return read_source(self.profile_directory(profile_id) / "source.json")
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
     def sources(self) -> list[Source]:
         """All sources whose profile is here, by name and profile id."""
         records = (self.source(path.stem) for path in (self._root / "sources").glob("*.json"))
@@ -177,10 +184,17 @@ class Cache:
                 break
             if entry.profile_id == keep:
                 continue
-            shutil.rmtree(self.profile_directory(entry.profile_id), ignore_errors=True)
+            self._discard(self.profile_directory(entry.profile_id))
             removed.append(entry)
             excess -= entry.size_bytes
         return removed
+
+    def _discard(self, directory: Path) -> None:
+        """Remove a directory that others may be opening: by one rename, then file by file where nobody looks."""
+        doomed = self._root / "staging" / f"discarded-{uuid.uuid4().hex}"
+        with suppress(OSError):
+            directory.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
 
     def _sweep(self) -> None:
         """Remove staging directories whose ingest no longer runs."""
@@ -213,6 +227,6 @@ class Cache:
             )
         return EvidenceError(
             ErrorCode.CACHE_UNWRITABLE,
-            f"the cache cannot be written: {error.strerror or 'input/output error'}",
+            f"the cache cannot be written: {os.strerror(error.errno) if error.errno else 'input/output error'}",
             "set NSYS_EVIDENCE_CACHE to a directory that this user may write",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,10 @@ class Gpu:
     cuda_id: int | None
 
 
-def _ignore(rows: int) -> None:
+_UNKNOWN = Gpu(None, None, None, None, None)
+
+
+def _ignore(share: float) -> None:
     """Progress of tables too small to count."""
 
 
@@ -85,32 +88,57 @@ def build_devices(
     is its own.
     """
     members: dict[tuple[int, ...], list[Key]] = defaultdict(list)
-    for packed, device in sorted(keys):
+    for packed, device in sorted(keys, key=lambda key: (key[1], process_id(key[0]), key[0])):
         mapped = cuda_devices.get((process_id(packed), device))
         members[(packed, device) if mapped is None else (mapped,)].append((packed, device))
-    entries = sorted((min(device for _, device in keys), keys[0][0], group) for group, keys in members.items())
-    shared = [label for label, _, _ in entries]
+    # A group is called by its first member; a (process, device id) is in one group only, so no two are called alike.
+    first = {group: (found[0][1], process_id(found[0][0])) for group, found in members.items()}
+    ids, called = Counter(device for device, _ in first.values()), Counter(first.values())
     devices, numbers = [], {}
-    for gpu, (label, _, group) in enumerate(entries):
-        pids = tuple(sorted({process_id(packed) for packed, _ in members[group]}))
+    for gpu, (group, found) in enumerate(members.items()):
+        device, process = first[group]
+        if called[device, process] > 1:  # the same process id on two virtual machines
+            process = found[0][0]
         physical = len(group) == 1
-        found = gpus.get(group[0]) if physical else _alike(gpus)
-        described = found or Gpu(None, None, None, None, None)
+        described = (gpus.get(group[0]) if physical else _alike(gpus)) or _UNKNOWN
         devices.append(
             Device(
                 gpu=gpu,
-                device=label,
-                process=pids[0] if shared.count(label) > 1 else None,
-                pids=pids,
+                device=device,
+                process=process if ids[device] > 1 else None,
+                pids=tuple(sorted({process_id(packed) for packed, _ in found})),
                 basis="physical GPU" if physical else "process and device",
+                ids=tuple(sorted({number for _, number in found})),
                 name=described.name,
                 chip=described.chip,
                 memory_bytes=described.memory_bytes,
                 memory_bytes_per_s=described.memory_bytes_per_s,
             )
         )
-        numbers.update(dict.fromkeys(members[group], gpu))
+        numbers.update(dict.fromkeys(found, gpu))
     return tuple(devices), numbers
+
+
+def idle_devices(devices: Collection[Device], gpus: dict[int, Gpu], cuda_devices: dict[Key, int]) -> tuple[Device, ...]:
+    """Devices that the capture lists by a CUDA id and that did nothing; their numbers go on after those with work."""
+    listed = {gpu.cuda_id: gpu for _, gpu in sorted(gpus.items()) if gpu.cuda_id is not None}
+    listed |= {cuda: gpus.get(gpu, _UNKNOWN) for (_, cuda), gpu in sorted(cuda_devices.items()) if cuda not in listed}
+    busy = {number for device in devices for number in device.ids}
+    return tuple(
+        Device(
+            gpu=len(devices) + place,
+            device=number,
+            process=None,
+            pids=(),
+            basis="listed, no work",
+            ids=(number,),
+            name=listed[number].name,
+            chip=listed[number].chip,
+            memory_bytes=listed[number].memory_bytes,
+            memory_bytes_per_s=listed[number].memory_bytes_per_s,
+        )
+        for place, number in enumerate(sorted(set(listed) - busy))
+    )
 
 
 def _alike(gpus: dict[int, Gpu]) -> Gpu | None:

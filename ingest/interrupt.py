@@ -14,6 +14,19 @@ from ..contracts.errors import ErrorCode, EvidenceError
 _INSIST_S = 0.02
 
 
+@contextmanager
+def reading_profile() -> Iterator[None]:
+    """A profile whose files are gone, evicted by another process or removed, is an error of the closed list."""
+    try:
+        yield
+    except duckdb.IOException:
+        raise EvidenceError(
+            ErrorCode.PROFILE_NOT_FOUND,
+            "the profile left the cache while it was read",
+            "call again: a capture that is given by its path is ingested again",
+        ) from None
+
+
 class Interrupt:
     """Set by the caller of a skill or an ingest (client cancelled, deadline passed); seen by the worker thread.
 
@@ -63,7 +76,8 @@ class Interrupt:
             self._cursors.append(cursor)
         try:
             self.check()
-            yield
+            with reading_profile():
+                yield
         except duckdb.InterruptException:
             self.check()
             raise

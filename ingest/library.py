@@ -44,6 +44,7 @@ class Library:
         self.cache = Cache(cache or default_cache())
         self._roots = None if roots is None else tuple(root.resolve() for root in roots)
         self._opened: OrderedDict[Source, Profile] = OrderedDict()
+        self._admitted: set[str] = set()
         self._lock = threading.Lock()
 
     def open(self, reference: str, interrupt: Interrupt | None = None, progress: Progress | None = None) -> Profile:
@@ -62,16 +63,20 @@ class Library:
         if found is None:
             found = self._ingest(path, before, digest, interrupt, progress)
         source, manifest = found
+        self._admitted.add(manifest.profile_id)
         return self._profile(replace(source, name=clean_text(path.name)), manifest)
 
     def sources(self) -> list[Source]:
-        """The sources in the cache, by name and profile id."""
-        return self.cache.sources()
+        """The sources in the cache, by name and profile id; with roots, those that were opened from below one."""
+        return [source for source in self.cache.sources() if self.admits(source.profile_id)]
+
+    def admits(self, profile_id: str) -> bool:
+        """Whether a profile may be spoken of. With roots, only one that this library opened from a path below one."""
+        return self._roots is None or profile_id in self._admitted
 
     def _by_id(self, profile_id: str) -> Profile:
-        manifest = self.cache.manifest(profile_id)
-        source = next((source for source in self.cache.sources() if source.profile_id == profile_id), None)
-        if manifest is None or source is None:
+        manifest, source = self.cache.manifest(profile_id), self.cache.source_of(profile_id)
+        if manifest is None or source is None or not self.admits(profile_id):
             raise EvidenceError(
                 ErrorCode.PROFILE_NOT_FOUND,
                 f"no profile {profile_id} is in the cache",
@@ -159,6 +164,7 @@ class Library:
                     warnings=(*schema_warnings(schema_version), *missing_columns(reader)),
                 )
                 _check_unchanged(path, before)
+                (directory / "source.json").write_text(source.to_json(), encoding="utf-8")
                 self.cache.publish(staging, manifest)
                 self.cache.put_source(digest, source)
                 self.cache.prune(keep=manifest.profile_id)

@@ -25,7 +25,8 @@ class Device:
         device: the CUDA device id, as the events give it.
         process: the process id where the same device id stands for several devices; None where it does not.
         pids: the processes that used it.
-        basis: "physical GPU" or "process and device".
+        basis: "physical GPU", "process and device", or "listed, no work".
+        ids: every CUDA device id that stands for it, in one process or another.
         name: product name, None where the capture does not say.
         chip: chip name, None where the capture does not say.
     """
@@ -35,6 +36,7 @@ class Device:
     process: int | None
     pids: tuple[int, ...]
     basis: str
+    ids: tuple[int, ...]
     name: str | None = None
     chip: str | None = None
     memory_bytes: int | None = None
@@ -48,6 +50,8 @@ class Manifest:
     Attributes:
         profile_id: hash of the canonical rows, whatever their order, file name or storage form.
         capture: first start and last end of all events, ns; None when the capture has no event.
+        devices: devices with GPU work.
+        idle_devices: devices that are listed and did nothing.
         gpu: first start and last end of all kernels, graphs, copies and sets, ns; None without GPU work.
         rows: rows of each canonical table.
         coverage: per kind of event, whether the source has it.
@@ -65,6 +69,7 @@ class Manifest:
     capture: tuple[int, int] | None
     gpu: tuple[int, int] | None
     devices: tuple[Device, ...]
+    idle_devices: tuple[Device, ...]
     rows: dict[str, int]
     coverage: dict[str, Coverage]
     quarantined: dict[str, int] = field(default_factory=dict)
@@ -83,7 +88,10 @@ class Manifest:
 def read_manifest(directory: Path) -> Manifest:
     """Read a profile's manifest. Raises OSError, ValueError, KeyError or TypeError when it is not a whole one."""
     data = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
-    data["devices"] = tuple(Device(**{**device, "pids": tuple(device["pids"])}) for device in data["devices"])
+    for kind in ("devices", "idle_devices"):
+        data[kind] = tuple(
+            Device(**{**device, "pids": tuple(device["pids"]), "ids": tuple(device["ids"])}) for device in data[kind]
+        )
     data["coverage"] = {kind: Coverage(value) for kind, value in data["coverage"].items()}
     data["warnings"] = tuple(data["warnings"])
     for window in ("capture", "gpu"):

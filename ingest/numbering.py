@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from .devices import Gpu, Key, build_devices, process_id
 from .manifest import Device
-from .raw import TID_MASK, Events, combined
+from .raw import TID_MASK, Events, Mask, combined
+from .reader import NONE
 
 Table = dict[str, npt.NDArray[Any]]
 """Columns of one canonical table."""
@@ -56,7 +57,7 @@ class Numbers:
 
 def number(
     work: Iterable[Events],
-    threaded: Iterable[Events],
+    threaded: Iterable[tuple[Events, Mask | None]],
     others: Iterable[Events],
     gpus: dict[int, Gpu],
     cuda_devices: dict[Key, int],
@@ -67,7 +68,8 @@ def number(
         pids, devices = events.decoded("globalPid"), events.decoded("deviceId", none=0)
         distinct, _ = combined([pids, devices])
         keys |= {(pid, device) for pid, device in distinct.T.tolist()}
-    tids = {tid for events in threaded for name in ("globalTid", "endGlobalTid") for tid in events.used(name)}
+    ends = ("globalTid", "endGlobalTid")
+    tids = {tid for events, rows in threaded for name in ends for tid in events.used(name, rows)}
     pids_seen = {pid for pid, _ in keys} | {tid & ~TID_MASK for tid in tids}
     pids_seen |= {pid for events in others for pid in events.used("globalPid")}
     devices_found, gpu_numbers = build_devices(keys, gpus, cuda_devices)
@@ -79,8 +81,15 @@ def number(
     )
 
 
-def number_streams(work: Iterable[Table]) -> Table:
-    """The table `streams`; `stream` in each work table, a stream id until now, becomes a number of it."""
+def _shown(number: int) -> str:
+    return "none" if number == NONE else str(number)
+
+
+def number_streams(work: Iterable[Table], pids: Sequence[int]) -> Table:
+    """The table `streams`, given the process id of each process.
+
+    `stream` in each work table, a stream id until now, becomes a number of it.
+    """
     tables = list(work)
     names = ("gpu", "process", "context", "stream")
     joined = [np.concatenate([table[name] for table in tables]) for name in names]
@@ -88,13 +97,17 @@ def number_streams(work: Iterable[Table]) -> Table:
     edges = np.cumsum([0, *(len(table["stream"]) for table in tables)])
     for place, table in enumerate(tables):
         table["stream"] = which[edges[place] : edges[place + 1]].astype(np.int32)
-    contexts: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
     rows = distinct.T.tolist()
+    alone = Counter((gpu, stream) for gpu, _, _, stream in rows)
+    in_context = Counter((gpu, context, stream) for gpu, _, context, stream in rows)
+    labels = []
     for gpu, process, context, stream in rows:
-        contexts[gpu, stream].add((process, context))
-    labels = [
-        str(stream) if len(contexts[gpu, stream]) == 1 else f"{context}:{stream}" for gpu, _, context, stream in rows
-    ]
+        label = _shown(stream)
+        if alone[gpu, stream] > 1:
+            label = f"{_shown(context)}:{label}"
+        if in_context[gpu, context, stream] > 1:
+            label = f"{pids[process]}/{label}"
+        labels.append(label)
     return {
         "stream": np.arange(len(rows), dtype=np.int32),
         "gpu": distinct[0].astype(np.int32),

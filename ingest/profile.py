@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
 
 from ..contracts.window import Window
+from .interrupt import reading_profile
 from .manifest import Coverage, Device, Manifest
 from .source import Source
 from .tables import TABLES
@@ -47,6 +47,10 @@ class Profile:
         """Devices with GPU work, in order."""
         return self.manifest.devices
 
+    def device(self, gpu: int) -> Device:
+        """The device of this number, with or without work."""
+        return (*self.manifest.devices, *self.manifest.idle_devices)[gpu]
+
     @property
     def capture_window(self) -> Window | None:
         """All events; None for a capture without any."""
@@ -69,7 +73,8 @@ class Profile:
         """A new cursor with a view for every canonical table. The caller closes it."""
         with self._lock:
             if self._base is None:
-                self._base = self._connect()
+                with reading_profile():
+                    self._base = self._connect()
             return self._base.cursor()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
@@ -87,22 +92,3 @@ class Profile:
             path = str(self.directory / f"{table}.parquet").replace("'", "''")
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{path}')")
         return connection
-
-    def strings(self, ids: Iterable[int]) -> dict[int, str]:
-        """The texts of these string ids."""
-        wanted = sorted(set(ids))
-        if not wanted:
-            return {}
-        cursor = self.cursor()
-        try:
-            numbers = ",".join(map(str, wanted))
-            return dict(cursor.execute(f"SELECT id, value FROM strings WHERE id IN ({numbers})").fetchall())
-        finally:
-            cursor.close()
-
-    def close(self) -> None:
-        """Close the database connection; files stay."""
-        with self._lock:
-            if self._base is not None:
-                self._base.close()
-                self._base = None

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .nesting import depths, enclosing
 from .order import Positions, canonical_order, group_bounds
-from .raw import TID_MASK, Events, Ints32, believable, combined
+from .raw import TID_MASK, Events, Ints32, Mask, believable, combined
 from .reader import NONE, Ints
 from .strings import StringPool
 
@@ -53,6 +53,17 @@ class Nvtx:
     unclosed: int
     quarantined: int
     extent: tuple[int, int] | None
+
+
+def range_events(events: Events) -> Mask:
+    """Which rows of the NVTX table are ranges or marks that can be true; what creates domains and names is neither."""
+    start = events.integer("start")
+    ranges = events.is_one_of("eventType", (*_PUSH_POP, *_START_END))
+    true, _ = believable(start, events.integer("end"), events.coded("globalTid"))
+    unclosed = ranges & (events.integer("end") == NONE)
+    marks = events.is_one_of("eventType", _MARKS)
+    lasting: Mask = ranges & true
+    return lasting | ((unclosed | marks) & (start != NONE) & (events.coded("globalTid") >= 0))
 
 
 def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> Nvtx:

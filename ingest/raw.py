@@ -108,11 +108,12 @@ class Events:
         """A coded column, -1 where null."""
         return self._kept(self.columns.code(name))
 
-    def used(self, name: str) -> list[Any]:
-        """The values of a coded column that a kept row has, nulls left out."""
+    def used(self, name: str, rows: Mask | None = None) -> list[Any]:
+        """The values of a coded column that a kept row has, or one of these rows; nulls left out."""
         values = self.columns.values.get(name, [])
+        codes = self.coded(name)
         seen = np.zeros(len(values) + 1, bool)
-        seen[self.coded(name)] = True
+        seen[codes if rows is None else codes[rows]] = True
         return [value for value, is_used in zip(values, seen, strict=False) if is_used]
 
     def decoded(self, name: str, none: int = NONE, sentinels: bool = False) -> Ints:
@@ -135,11 +136,11 @@ class Events:
         return result
 
 
-def read_events(reader: Reader, kind: str, tick: Callable[[int], None]) -> Events:
+def read_events(reader: Reader, kind: str, tick: Callable[[float], None]) -> Events:
     """Read one kind of event. A table without the columns that make an interval counts as not recorded."""
     table, wanted = KINDS[kind]
     owner = "globalPid" if "globalPid" in wanted else "globalTid"
-    if not {"start", "end", owner.lower()} <= reader.column_names(table):
+    if _lacking(reader, kind):
         return Events(Columns(0), None, Coverage.NOT_RECORDED, 0)
     columns = reader.read(table, wanted, tick)
     # Only for kernels does an empty table differ from none: forms of export differ in whether they write empty tables.
@@ -149,6 +150,15 @@ def read_events(reader: Reader, kind: str, tick: Callable[[int], None]) -> Event
     keep, quarantined = believable(columns.ints["start"], columns.ints["end"], columns.code(owner))
     kept = columns.rows - quarantined
     return Events(columns, keep if quarantined else None, Coverage.RECORDED if kept else absent, quarantined)
+
+
+def _lacking(reader: Reader, kind: str) -> list[str]:
+    """Columns without which events of a kind cannot be placed: when, whose and, for GPU work, on which device."""
+    table, wanted = KINDS[kind]
+    needed = [name for name in ("start", "end", "globalPid", "globalTid", "deviceId") if name in wanted]
+    if kind == "syncs":
+        needed.remove("deviceId")
+    return [name for name in needed if name.lower() not in reader.column_names(table)]
 
 
 def believable(start: Ints, end: Ints, owner: Codes) -> tuple[Mask, int]:
@@ -163,9 +173,8 @@ def believable(start: Ints, end: Ints, owner: Codes) -> tuple[Mask, int]:
 def missing_columns(reader: Reader) -> list[str]:
     """Warnings for tables that are there but lack what makes an interval."""
     found = []
-    for kind, (table, wanted) in KINDS.items():
-        owner = "globalPid" if "globalPid" in wanted else "globalTid"
-        lacking = [c for c in ("start", "end", owner) if c.lower() not in reader.column_names(table)]
+    for kind, (table, _) in KINDS.items():
+        lacking = _lacking(reader, kind)
         if reader.has(table) and lacking:
             found.append(f"{table} lacks {', '.join(lacking)}: its {kind} count as not recorded")
     return found

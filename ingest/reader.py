@@ -127,8 +127,8 @@ class Reader(Protocol):
     def column_names(self, table: str) -> frozenset[str]:
         """The columns of a table, as canonical lower-case names."""
 
-    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[int], None]) -> Columns:
-        """Columns of a table, those that it has. `tick` is told the rows read and may raise to stop."""
+    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[float], None]) -> Columns:
+        """Columns of a table, those that it has. `tick` is told the share read, on this thread; it may raise."""
 
     def extent(self, table: str) -> tuple[int, int] | None:
         """Smallest and largest `start` of a table that is not read; None when it is absent or empty."""

@@ -21,6 +21,7 @@ from .reader import NONE, Coder, ColumnKind, Columns, Ints, narrowest, resolve_t
 from .source import SourceTable
 
 _BATCH_ROWS = 65_536
+_TICK_S = 0.05
 _CONNECTIONS = 2
 """Two connections on halves of the rowid range read nearly twice as fast as one; more gain nothing on two cores."""
 
@@ -129,7 +130,7 @@ class SqliteReader:
                 found.append(SourceTable(name, rows, tuple(columns.items())))
         return tuple(found)
 
-    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[int], None]) -> Columns:
+    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[float], None]) -> Columns:
         """See `Reader.read`."""
         name = resolve_table(table, self._tables)
         wanted = {column: kind for column, kind in columns.items() if self._find(table, column)}
@@ -147,11 +148,19 @@ class SqliteReader:
             )
             for low, high in pairwise(edges)
         ]
-        threads = [threading.Thread(target=part.run, args=(coders, tick), daemon=True) for part in parts]
+        threads = [threading.Thread(target=part.run, args=(coders,), daemon=True) for part in parts]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(_TICK_S)
+                tick(min(1.0, sum(part.rows for part in parts) / max(1, last - first)))
+        finally:  # what `tick` raises stops the other threads too
+            for part in parts:
+                part.stopped = True
+            for thread in threads:
+                thread.join()
         for part in parts:
             if part.error is not None:
                 raise part.error
@@ -183,9 +192,10 @@ class _Part:
         self.chunks: dict[str, list[npt.NDArray[Any]]] = {column: [] for column in columns}
         self.rows = 0
         self.error: BaseException | None = None
+        self.stopped = False
         self._uri, self._query, self._columns = uri, query, columns
 
-    def run(self, coders: Mapping[str, Coder], tick: Callable[[int], None]) -> None:
+    def run(self, coders: Mapping[str, Coder]) -> None:
         """Read it; an error is kept for the thread that waits."""
         try:
             with _CodedErrors(), adbc.connect(self._uri) as connection, connection.cursor() as cursor:
@@ -194,7 +204,8 @@ class _Part:
                 for batch in cursor.fetch_record_batch():
                     self._take(batch, coders)
                     self.rows += batch.num_rows
-                    tick(batch.num_rows)
+                    if self.stopped:
+                        return
         except BaseException as error:
             self.error = error
 

@@ -51,8 +51,8 @@ TABLES: dict[str, pa.Schema] = {
     "strings": _table(id=_I32, value=pa.string()),
     "processes": _table(process=_I32, global_pid=_I64, pid=_I32),
     "threads": _table(thread=_I32, global_tid=_I64, process=_I32, pid=_I32, tid=_I32),
-    # A stream is one of (process, device, context). `label` is the stream id, or `context:stream` where a stream id
-    # occurs in several contexts of a device.
+    # A stream is one of (process, device, context). `label` is the stream id, `context:stream` where a stream id occurs
+    # in several contexts of a device, `process/context:stream` where that is not enough either.
     "streams": _table(stream=_I32, gpu=_I32, process=_I32, context=_I64, stream_id=_I64, label=pa.string()),
     # One row per kernel name (`name` is the string id of the demangled name): its short unique label, and the
     # collective that the name stands for, null for compute kernels.

@@ -262,11 +262,13 @@ def device_key(capture: Capture, event: Work) -> tuple[int, int | None]:
 
 
 def stream_label(capture: Capture, event: Work) -> str:
-    """The stream id, or `context:stream` where the stream id occurs in several contexts of the device."""
+    """The stream id, or `context:stream` where it occurs in several contexts of the device, or with the process too."""
     device = device_key(capture, event)
     twins = [w for w in all_work(capture) if w.stream == event.stream and device_key(capture, w) == device]
     contexts = {(work.pid, work.context) for work in twins}
-    return str(event.stream) if len(contexts) == 1 else f"{event.context}:{event.stream}"
+    label = str(event.stream) if len(contexts) == 1 else f"{event.context}:{event.stream}"
+    processes = {pid for pid, context in contexts if context == event.context}
+    return label if len(processes) == 1 else f"{event.pid}/{label}"
 
 
 def call_of(capture: Capture, work: Work) -> Call | None:

@@ -21,21 +21,24 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
+_LARGEST = 2**31 - 1
+"""No table and no capture has more rows or iterations than this."""
+
 _SCOPE_PROPERTIES: dict[str, dict[str, Any]] = {
     "device": {"type": "integer", "minimum": 0},
     "trim": {
         "type": "array",
-        "items": {"anyOf": [{"type": "number"}, {"type": "string"}]},
+        "items": {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": 40}]},
         "minItems": 2,
         "maxItems": 2,
         "description": "[start_s, end_s]",
     },
-    "iteration": {"type": "integer", "minimum": 0},
+    "iteration": {"type": "integer", "minimum": 0, "maximum": _LARGEST},
     "marker": {"type": "string", "minLength": 1},
 }
 _PAGE_PROPERTIES: dict[str, dict[str, Any]] = {
     "max_rows": {"type": "integer", "minimum": 1},
-    "offset": {"type": "integer", "minimum": 0},
+    "offset": {"type": "integer", "minimum": 0, "maximum": _LARGEST},
 }
 _PROFILE_PROPERTY = {"type": "string", "minLength": 1, "description": "capture path or profile id"}
 
@@ -157,7 +160,7 @@ def parse_arguments(skill: Skill, given: Mapping[str, object] | None) -> Argumen
         raise _unknown(skill, unknown, list(schema["properties"]))
     for name, value in values.items():
         if isinstance(value, str) and schema["properties"][name].get("type") == "array":
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 values[name] = json.loads(value)
     for error in _validator(skill.name, json.dumps(schema)).iter_errors(values):
         argument = str(error.absolute_path[0]) if error.absolute_path else None

@@ -131,7 +131,9 @@ class Call(Generic[P]):
     def strings(self, ids: Iterable[int | None]) -> dict[int | None, str | None]:
         """Texts of string ids; None maps to None."""
         texts: dict[int | None, str | None] = {None: None}
-        texts.update(self.profile.strings(i for i in ids if i is not None).items())
+        wanted = ", ".join(str(number) for number in sorted({number for number in ids if number is not None}))
+        if wanted:
+            texts.update(self.sql(f"SELECT id, value FROM strings WHERE id IN ({wanted})"))
         return texts
 
     def kernel_labels(self, names: Iterable[int]) -> dict[int, tuple[str, str]]:
@@ -142,5 +144,5 @@ class Call(Generic[P]):
 
     def device_of(self, gpu: int) -> tuple[int, int | None]:
         """The first columns of a per-device row: device id, and process id where the device id is not enough."""
-        device = self.profile.devices[gpu]
+        device = self.profile.device(gpu)
         return device.device, device.process

@@ -97,9 +97,11 @@ def _prepare(
 def _select_devices(profile: Profile, device: int | None) -> tuple[Device, ...]:
     if device is None:
         return profile.devices
-    chosen = tuple(d for d in profile.devices if d.device == device)
+    chosen = tuple(d for d in profile.devices if device in d.ids)
     if not chosen:
-        present = sorted({d.device for d in profile.devices})
+        chosen = tuple(d for d in profile.manifest.idle_devices if device in d.ids)
+    if not chosen:
+        present = sorted({number for d in profile.devices for number in d.ids})
         listed = ", ".join(map(str, present))
         raise EvidenceError(
             ErrorCode.DEVICE_NOT_FOUND,
@@ -119,7 +121,10 @@ def _cannot_look(skill: Skill, profile: Profile, scope: Window | None) -> Absten
     if not missing:
         return None
     what = " and ".join(KIND_NAMES[kind] for kind in missing)
-    return AbstentionError(f"{what} not recorded in this capture", missing, CAPTURE_HINTS[missing[0]])
+    reason = f"{what} not recorded in this capture"
+    if "nvtx" in missing and (spans := profile.manifest.rows["nvtx_spans"]):
+        reason += f"; its {spans} NVTX ranges are start/end ranges, which do not nest"
+    return AbstentionError(reason, missing, CAPTURE_HINTS[missing[0]])
 
 
 def _frame(skill: Skill, call: Call[Any], status: Status, notes: list[str]) -> Envelope:
@@ -164,7 +169,7 @@ def _envelope(skill: Skill, call: Call[Any], result: Result) -> Envelope:
             "columns": [c.name for c in columns_of(model)],
             "rows": [present_row(model, row) for row in table.rows],
             "totals": table.totals,
-            "truncation": truncation_of(table.total_rows, 0, len(table.rows)),
+            "truncation": _without_next(truncation_of(table.total_rows, 0, len(table.rows))),
         }
     envelope["next"] = list(skill.next if result.next is None else result.next)
     return envelope
@@ -199,7 +204,13 @@ def _fit(envelope: Envelope, call: Call[Any], ceiling: int) -> None:
             offset = call.offset if index == 0 else 0
             total = before["total_rows"] if before else len(table["rows"])
             table["rows"] = table["rows"][: len(kept)]
-            table["truncation"] = truncation_of(total, offset, len(kept))
+            truncation = truncation_of(total, offset, len(kept))
+            table["truncation"] = truncation if index == 0 else _without_next(truncation)
+
+
+def _without_next(truncation: dict[str, int | None] | None) -> dict[str, int | None] | None:
+    """The truncation of a further table: `offset` pages the main rows only, so there is no next page of it."""
+    return truncation and {**truncation, "next_offset": None}
 
 
 def _sealed(

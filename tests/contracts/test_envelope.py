@@ -183,6 +183,10 @@ def test_the_scope_shows_window_devices_and_how_it_was_chosen() -> None:
     }
 
 
+def test_a_marker_in_the_scope_is_a_name_from_the_capture_and_cleaned() -> None:
+    assert scope_dict(Window(0, 1, "iteration 3 of \u202estep\x00"), [])["by"] == "iteration 3 of step"
+
+
 def test_a_scope_late_on_the_clock_is_valid_too() -> None:
     late = scope_dict(Window(2**60, 2**60 + 1, "trim"), [])
     assert late["start_s"] == "1152921504.606846976"

@@ -37,6 +37,19 @@ def test_text_of_an_error_is_cleaned_and_capped() -> None:
     error.to_json().encode("utf-8")
 
 
+def test_facts_of_an_error_are_cleaned_and_capped_too() -> None:
+    facts = {"valid": ["a\x1b[31m", {"b\u202e": "c" * 900}], "count": 3, "argument": None}
+    error = EvidenceError(ErrorCode.UNKNOWN_ARGUMENT, "m", "h", **facts)
+    assert error.to_dict() == {
+        "code": "UNKNOWN_ARGUMENT",
+        "message": "m",
+        "hint": "h",
+        "valid": ["a[31m", {"b": "c" * 199 + "…"}],
+        "count": 3,
+        "argument": None,
+    }
+
+
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_code_can_be_raised_and_caught_as_one_type(code: ErrorCode) -> None:
     with pytest.raises(EvidenceError) as caught:

@@ -18,8 +18,8 @@ OTHER = replace(SMALL, kernels=[Kernel(100, 201, 0, 1, 7, 1, 42, "k()")])
 
 def opened(library: Library, path: Path | str) -> tuple[Profile, int]:
     """The profile, and how many steps of an ingest it took: none where it was there."""
-    steps: list[float] = []
-    profile = library.open(str(path), progress=lambda share, words: steps.append(share))
+    steps: dict[str, float] = {}  # by what is being done: how often a step is reported is a matter of time
+    profile = library.open(str(path), progress=lambda share, words: steps.update({words: share}))
     return profile, len(steps)
 
 

@@ -226,13 +226,14 @@ def test_a_newer_minor_version_is_read_with_a_warning(
     assert any(f"{schema} is newer" in warning for warning in profile.source.warnings) == warned
 
 
+@pytest.mark.parametrize("column", ["start", "end", "globalPid", "deviceId"])
 def test_a_table_that_lacks_what_makes_an_interval_counts_as_not_recorded_and_that_is_said(
-    library: Library, tmp_path: Path
+    library: Library, tmp_path: Path, column: str
 ) -> None:
-    layout = Layout(drop_columns={"CUPTI_ACTIVITY_KIND_KERNEL": frozenset({"end"})})
+    layout = Layout(drop_columns={"CUPTI_ACTIVITY_KIND_KERNEL": frozenset({column})})
     profile = library.open(str(write_sqlite(CAPTURE, tmp_path / "renamed.sqlite", layout=layout)))
     assert not profile.recorded("kernels")
-    assert any("CUPTI_ACTIVITY_KIND_KERNEL lacks end" in warning for warning in profile.source.warnings)
+    assert any(f"CUPTI_ACTIVITY_KIND_KERNEL lacks {column}" in warning for warning in profile.source.warnings)
 
 
 @pytest.fixture
@@ -281,6 +282,20 @@ def test_a_link_inside_the_roots_and_a_root_that_is_a_link_are_fine(fenced: tupl
     (inside.parent / "root").symlink_to(inside)
     linked = Library(cache=library.cache.directory, roots=[inside.parent / "root"])
     assert linked.open(str(inside.parent / "root" / "a.sqlite")).id == linked.open(str(inside / "a.sqlite")).id
+
+
+def test_within_roots_a_profile_id_opens_only_what_was_opened_by_its_path(fenced: tuple[Library, Path]) -> None:
+    library, inside = fenced
+    anywhere = Library(cache=library.cache.directory)
+    outside = write_sqlite(replace(CAPTURE, ranges=[]), inside.parent / "data-x" / "b.sqlite")
+    elsewhere = anywhere.open(str(outside))
+    with pytest.raises(EvidenceError) as caught:
+        library.open(elsewhere.id)
+    assert caught.value.code is ErrorCode.PROFILE_NOT_FOUND
+    profile = library.open(str(inside / "a.sqlite"))
+    assert library.open(profile.id) is profile
+    assert [source.profile_id for source in library.sources()] == [profile.id]
+    assert len(anywhere.sources()) == 2
 
 
 def test_no_roots_at_all_allow_nothing(tmp_path: Path, good: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -231,3 +232,22 @@ def test_a_library_holds_few_profiles_open_and_those_in_use_stay_usable(director
     assert [kernels(profile) for profile in profiles] == [[(100, 200 + number)] for number in range(10)]
     assert library.open(str(paths[9])) is profiles[9]
     assert library.open(str(paths[0])) is not profiles[0]
+
+
+def test_a_profile_that_is_evicted_while_it_is_open_is_an_error_that_helps(directory: Path, capture: Path) -> None:
+    library = Library(cache=directory)
+    for damage in (library.cache.clear, lambda: library.cache.prune(0)):
+        profile = library.open(str(capture))
+        assert kernels(profile) == [(100, 200)]
+        damage()
+        cursor = profile.cursor()
+        with pytest.raises(EvidenceError) as caught, Interrupt().track(cursor):
+            cursor.execute("SELECT sum(start) FROM kernels")
+        assert caught.value.code is ErrorCode.PROFILE_NOT_FOUND
+        assert kernels(library.open(str(capture))) == [(100, 200)]
+
+
+def test_progress_comes_on_the_thread_that_asked(directory: Path, capture: Path) -> None:
+    threads = set()
+    Library(cache=directory).open(str(capture), progress=lambda share, words: threads.add(threading.get_ident()))
+    assert threads == {threading.get_ident()}

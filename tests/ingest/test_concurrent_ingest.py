@@ -26,11 +26,11 @@ from pathlib import Path
 from nsys_evidence.ingest.library import Library
 
 cache, capture, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-count = 0
+count, last = 0, None
 
 def progress(share, words):
-    global count
-    count += 1
+    global count, last
+    count, last = count + (words != last), words
     if count == steps:
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -105,6 +105,24 @@ def test_only_gpus_with_work_are_devices() -> None:
     assert manifest.listed_gpus == 3
 
 
+def test_devices_that_are_listed_and_did_nothing_come_after_those_with_work() -> None:
+    every = [CudaDevice(gpu, gpu, 101) for gpu in (0, 1, 2)]
+    for cuda_devices in (every, []):
+        manifest = build(Capture(kernels=kernels((101, 1)), gpus=GPUS, cuda_devices=cuda_devices)).manifest
+        assert [(d.gpu, d.device, d.name, d.pids, d.basis) for d in manifest.idle_devices] == [
+            (1, 0, "GPU 0", (), "listed, no work"),
+            (2, 2, "GPU 2", (), "listed, no work"),
+        ]
+    assert build(Capture(kernels=kernels((101, 1)))).manifest.idle_devices == ()
+
+
+def test_a_device_knows_every_id_that_stands_for_it_and_none_of_these_is_idle() -> None:
+    crossed = [CudaDevice(1, 0, 101), CudaDevice(1, 1, 102)]
+    manifest = build(Capture(kernels=kernels((101, 0), (102, 1)), gpus=GPUS, cuda_devices=crossed)).manifest
+    assert [device.ids for device in manifest.devices] == [(0, 1)]
+    assert [device.device for device in manifest.idle_devices] == [2]
+
+
 def test_equal_streams_of_two_processes_are_two_streams() -> None:
     built = build(Capture(kernels=kernels((101, 0), (102, 0), (101, 0))))
     assert [row["stream"] for row in built.rows("kernels")] == [0, 1, 0]
@@ -116,3 +134,6 @@ def test_processes_of_two_machines_may_have_the_same_id() -> None:
     built = build(Capture(kernels=kernels(*((twin.global_pid, 0) for twin in twins))))
     assert [(row["global_pid"], row["pid"]) for row in built.rows("processes")] == [(t.global_pid, 42) for t in twins]
     assert gpus_of(built) == [0, 1]
+    keys = [(device.device, device.process) for device in built.manifest.devices]
+    assert len(set(keys)) == 2  # told apart all the same
+    assert [device.pids for device in built.manifest.devices] == [(42,), (42,)]

@@ -28,7 +28,7 @@ class NameRow(Row):
     """The full text behind a label of the result."""
 
     label: Text = column("label, as in the rows")
-    text: Text = column("full text")
+    text: Text = column("full text, cut at 2,000 characters like every text")
 
 
 @skill(
@@ -55,7 +55,8 @@ def get_evidence(call: Call[GetEvidenceParams]) -> Result:
             argument="id",
         )
     kept = call.workspace.ledger.get(evidence)
-    if kept is None:
+    about = kept and kept[0]["profile"]
+    if kept is None or (about and not call.workspace.library.admits(about["id"])):
         raise EvidenceError(
             ErrorCode.EVIDENCE_NOT_FOUND,
             f"no result is kept under {evidence}",
