@@ -62,8 +62,9 @@ def range_events(events: Events) -> Mask:
     true, _ = believable(start, events.integer("end"), events.coded("globalTid"))
     unclosed = ranges & (events.integer("end") == NONE)
     marks = events.is_one_of("eventType", _MARKS)
-    lasting: Mask = ranges & true
-    return lasting | ((unclosed | marks) & (start != NONE) & (events.coded("globalTid") >= 0))
+    instants = (unclosed | marks) & (start != NONE) & (events.coded("globalTid") >= 0)
+    found: Mask = (ranges & true) | instants
+    return found
 
 
 def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> Nvtx:
