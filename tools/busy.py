@@ -9,6 +9,7 @@ from typing import Any
 from ..contracts.units import Exact, ratio
 from .call import Call
 from .capture_hints import CAPTURE_HINTS
+from .graphs import hidden_in_busy
 from .result import AbstentionError
 
 
@@ -92,30 +93,22 @@ def work_holes(call: Call[Any]) -> list[str]:
         kinds = ["kernels", "copies", "sets"]
         raise AbstentionError("GPU work was not recorded in this capture", kinds, CAPTURE_HINTS["kernels"])
     notes = []
-    if not kernels_known(call):
+    if not compute_known(call):
         notes.append(
             "GPU kernels were not recorded: busy is the time of copies and sets alone, and kernels may have run in "
             "what counts as idle"
         )
-    return notes + graph_holes(call)
+    return notes + hidden_in_busy(call)
 
 
-def kernels_known(call: Call[Any]) -> bool:
-    """Whether the capture recorded kernels, each or within graphs, so that compute and comm time are known."""
+def compute_known(call: Call[Any]) -> bool:
+    """Whether the capture recorded kernels, each or within graphs traced as a whole, which count as compute."""
     return _recorded(call, ("kernels", "graphs"))
 
 
-def graph_holes(call: Call[Any]) -> list[str]:
-    """A note when CUDA graphs in scope were traced as a whole; else nothing."""
-    if not call.profile.manifest.rows.get("graphs"):
-        return []
-    [(launches,)] = call.sql(f"SELECT count(*) FROM graphs WHERE {call.on_devices} AND {call.in_window}")
-    if not launches:
-        return []
-    return [
-        f"{launches} CUDA graph launches were traced as a whole and count as compute: their kernels, collectives "
-        "among them, are hidden; record with --cuda-graph-trace=node to see them"
-    ]
+def comm_known(call: Call[Any]) -> bool:
+    """Whether the capture recorded each kernel: graphs traced as a whole do not tell their collectives."""
+    return _recorded(call, ("kernels",))
 
 
 def _recorded(call: Call[Any], kinds: Iterable[str]) -> bool:

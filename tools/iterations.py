@@ -25,7 +25,7 @@ class Iterations:
         windows: one for each: the range on the host, stretched to the end of the GPU work that it launched.
         process: process id of the thread that the ranges are on.
         tid: its thread id.
-        elsewhere: how many other threads have ranges of this name.
+        elsewhere: on how many other threads ranges of this name mark iterations.
     """
 
     name: str
@@ -46,9 +46,10 @@ _REMEMBERED = 16
 def find_iterations(call: Call[Any], marker: str | None = None) -> Iterations | None:
     """The iterations of the whole capture, over all devices; None where nothing repeats.
 
-    A marker is the name of a push/pop range, numbers at its end cut (`markers.marker_name`), with three or more
+    A marker is the name of a push/pop range, numbers at its end cut (`marker_names.marker_name`), with three or more
     instances on one thread that do not overlap. Of several markers it is the one with most GPU time launched inside,
-    then the outermost, then the first by name; of several threads with one marker, the one with most GPU time.
+    then the outermost, then the first by name; of several threads with one marker, the one with most GPU time. In a
+    capture with GPU work only a marker that launches some is taken unasked.
 
     Args:
         call: the call, for its profile.
@@ -79,8 +80,8 @@ def iteration_window(call: Call[Any], iteration: int, marker: str | None) -> tup
     if found is None:
         raise EvidenceError(
             ErrorCode.ITERATION_OUT_OF_RANGE,
-            "no repeating NVTX range was found that could bound iterations; repeating kernel sequences are not looked "
-            "for yet",
+            f"no repeating NVTX range{' that launches GPU work' if call.profile.devices else ''} was found that could "
+            "bound iterations; repeating kernel sequences are not looked for yet",
             "choose a window with trim=[start_s, end_s], or name the NVTX range that bounds a step with marker",
         )
     count = len(found.windows)
@@ -97,5 +98,5 @@ def iteration_window(call: Call[Any], iteration: int, marker: str | None) -> tup
         "stretched to the end of the GPU work that it launched"
     )
     if found.elsewhere:
-        note += f"; {found.elsewhere} other threads have ranges of this name, at times of their own"
+        note += f"; {found.elsewhere} other threads have such ranges of this name, at times of their own"
     return found.windows[iteration], [note]

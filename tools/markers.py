@@ -1,17 +1,17 @@
 """Markers: NVTX ranges that repeat on one thread without overlapping, and the GPU work that they launch. Times in ns.
 
-Loaded when iterations are looked for, not when skills are registered.
+Loaded when iterations are looked for, not when skills are registered. A candidate, a marker on a thread, is one integer
+throughout: thread * labels + label.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..contracts.errors import ErrorCode, EvidenceError
@@ -19,6 +19,7 @@ from ..contracts.window import Window
 from .call import Call
 from .grouping import Ints, group_sums
 from .iterations import Iterations
+from .marker_names import Labels, all_labels, marker_name, one_label
 
 MIN_INSTANCES = 3
 """A range that repeats less often marks no iterations."""
@@ -26,45 +27,10 @@ MIN_INSTANCES = 3
 _LISTED = 10
 """How many markers an error names."""
 
-_BATCHES = (1, 8, 64)
-"""How many candidates are looked at in one pass over the ranges."""
+_BATCHES = (1, 64)
+"""How many candidates are looked at in one pass over the ranges, before all others are."""
 
 _WORK = ("kernels", "graphs", "copies", "sets")
-
-_COUNTER = re.compile(r", (?:seq|op_id) = [0-9]|, sizes = \[")
-_TAIL = frozenset("0123456789 \t_-#=/.,()[]")
-_DIGITS = frozenset("0123456789")
-
-
-def marker_name(text: str) -> str:
-    """The name of a range without PyTorch's counters, and without numbers and separators at its end.
-
-    `iteration 3`, `step_12` and `ProfilerStep#7` become `iteration`, `step` and `ProfilerStep`. A colon is cut only
-    where a space follows, so that the domain before a name stays. A name of digits alone stays as it is.
-    """
-    if counter := _COUNTER.search(text):
-        text = text[: counter.start()]
-    end = len(text)
-    while end and (text[end - 1] in _TAIL or (text[end - 1] == ":" and text[end : end + 1] == " ")):
-        end -= 1
-    return text[:end] if end and not _DIGITS.isdisjoint(text[end:]) else text
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A marker on a thread, not yet known to mark iterations.
-
-    Attributes:
-        thread: the thread.
-        name: the marker.
-        time: GPU time launched inside.
-        depth: the least number of ranges around it.
-    """
-
-    thread: int
-    name: str
-    time: int
-    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +43,57 @@ class Instances:
     end: Ints
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Candidates that mark iterations, ascending, and their ranges: those of the first, then of the second, ….
+
+    Attributes:
+        keys: the candidates.
+        low: where the ranges of each begin.
+        high: where they end.
+        start: starts of the ranges.
+        end: their ends.
+    """
+
+    keys: Ints
+    low: Ints
+    high: Ints
+    start: Ints
+    end: Ints
+
+    def of(self, key: int, labels: Labels) -> Instances:
+        """The ranges of one of the candidates."""
+        at = int(np.searchsorted(self.keys, key))
+        part = slice(int(self.low[at]), int(self.high[at]))
+        thread, code = divmod(key, len(labels.texts))
+        return Instances(thread, labels.texts[code], self.start[part], self.end[part])
+
+
 def search(call: Call[Any], marker: str | None) -> Iterations | None:
     """The iterations of a capture: see `iterations.find_iterations`."""
     if marker is not None:
         return _asked_for(call, marker)
-    for candidates in _candidates(call):
-        for batch in _batches(candidates):
-            marks = _instances(call, batch)
-            for candidate in batch:
-                if chosen := marks.get((candidate.thread, candidate.name)):
-                    same = sum(other.name == candidate.name for other in candidates)
-                    return _iterations(call, chosen, _launched(call, chosen)[1], same - 1)
+    labels = all_labels(call)
+    repeated = _repeated(call, labels)
+    # Devices are those with GPU work: a marker that launches none of it says nothing of the GPU.
+    order = _by_gpu_time if call.profile.devices else _by_depth
+    for batch in _batches(order(call, labels, repeated)):
+        marks = _marks(call, labels, batch)
+        if len(found := batch[np.isin(batch, marks.keys)]):
+            chosen = marks.of(int(found[0]), labels)
+            width = len(labels.texts)
+            same = _marks(call, labels, repeated[repeated % width == found[0] % width])
+            return _iterations(call, chosen, _launched(call, chosen)[1], len(same.keys) - 1)
     return None
 
 
 def _asked_for(call: Call[Any], marker: str) -> Iterations:
-    threads = [thread for (thread,) in call.sql("SELECT thread FROM threads ORDER BY thread")]
+    threads = np.array([thread for (thread,) in call.sql("SELECT thread FROM threads ORDER BY thread")], np.int64)
     for label in (marker_name, str):
-        marks = _instances(call, [Candidate(thread, marker, 0, 0) for thread in threads], label).values()
-        launched = [(mark, *_launched(call, mark)) for mark in marks]
+        labels = one_label(call, marker, label)
+        marks = _marks(call, labels, threads)  # of a single label, a candidate is its thread
+        found = [marks.of(key, labels) for key in marks.keys.tolist()]
+        launched = [(mark, *_launched(call, mark)) for mark in found]
         if launched:
             chosen, _, ends = min(launched, key=lambda found: (-found[1], found[0].thread))
             return _iterations(call, chosen, ends, len(launched) - 1)
@@ -112,118 +110,141 @@ def _asked_for(call: Call[Any], marker: str) -> Iterations:
 
 
 def _names_of_markers(call: Call[Any]) -> list[str]:
-    """Some markers of the capture, those with most GPU time first."""
-    for candidates in _candidates(call):
-        batch = candidates[: _BATCHES[-1]]
-        marks = _instances(call, batch)
-        if names := [c.name for c in batch if (c.thread, c.name) in marks]:
+    """Some markers of the capture: those with most GPU time first, or, if none has any, the outermost first."""
+    labels = all_labels(call)
+    repeated = _repeated(call, labels)
+    for order in (_by_gpu_time, _by_depth):
+        candidates = order(call, labels, repeated)
+        marking = candidates[np.isin(candidates, _marks(call, labels, candidates).keys)]
+        if len(marking):
+            names = (labels.texts[code] for code in (marking % len(labels.texts)).tolist())
             return list(dict.fromkeys(names))[:_LISTED]
     return []
 
 
-def _candidates(call: Call[Any]) -> Iterator[list[Candidate]]:
-    """Markers of ranges that launch GPU work, then, if none of them will do, of any ranges."""
-    yield _with_gpu_time(call)
-    yield _without_gpu_time(call)
-
-
-def _batches(candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
-    """The first candidate, then more at a time: each batch is one pass over the ranges of its threads."""
+def _batches(candidates: Ints) -> Iterator[Ints]:
+    """The first candidate, then more at a time, then all others: each batch is one pass over the ranges."""
     done = 0
     for size in (*_BATCHES, len(candidates)):
-        if batch := candidates[done : done + size]:
+        if len(batch := candidates[done : done + size]):
             yield batch
         done += size
 
 
-def _with_gpu_time(call: Call[Any]) -> list[Candidate]:
-    """Markers of ranges that launch GPU work: by GPU time, then the outermost, then by name and thread."""
+def _repeated(call: Call[Any], labels: Labels) -> Ints:
+    """The candidates with instances enough, ascending."""
+    counts = call.arrays("SELECT thread, name, count(*) AS ranges FROM nvtx_ranges GROUP BY thread, name")
+    key, ranges = group_sums(_keys(labels, counts), counts["ranges"])
+    repeated: Ints = np.sort(key[ranges >= MIN_INSTANCES])
+    return repeated
+
+
+def _keys(labels: Labels, named: dict[str, Ints]) -> Ints:
+    """Threads and names, all of which have a label, as candidates."""
+    keys: Ints = named["thread"].astype(np.int64) * len(labels.texts) + labels.code[named["name"]]
+    return keys
+
+
+def _by_gpu_time(call: Call[Any], labels: Labels, repeated: Ints) -> Ints:
+    """Candidates that launch GPU work which takes time: by GPU time, then the outermost, then by name and thread."""
     work = call.arrays(
         " UNION ALL ".join(
             f'SELECT thread, stack, "end" - start AS time FROM {table} WHERE stack IS NOT NULL' for table in _WORK
         )
     )
     paths = call.arrays("SELECT coalesce(parent, -1) AS parent, name, depth FROM plain_paths")
-    width = max(len(paths["name"]), 1)
+    width = len(labels.texts)
     path_of = call.arrays("SELECT plain_path FROM stacks")["plain_path"]
-    key, time = group_sums(work["thread"].astype(np.int64) * width + path_of[work["stack"]], work["time"])
-    names, code = _markers_of(call, paths["name"])
-    thread, path = key // width, key % width
+    count = max(1, len(paths["name"]))
+    key, time = group_sums(work["thread"].astype(np.int64) * count + path_of[work["stack"]], work["time"])
+    code = labels.code[paths["name"]]
+    thread, path = key // count, key % count
     parts: list[tuple[Ints, Ints, Ints]] = []
     while len(path):
-        parts.append((thread * len(names) + code[path], time, paths["depth"][path]))
+        candidate = thread * width + code[path]
+        kept = _among(candidate, repeated)
+        parts.append((candidate[kept], time[kept], paths["depth"][path[kept]]))
         path = paths["parent"][path]
         inside = path >= 0
         thread, path, time = thread[inside], path[inside], time[inside]
-    return _ordered(names, *(np.concatenate(part) for part in zip(*parts, strict=True))) if parts else []
+    if not parts:
+        return repeated[:0]
+    candidate, time, depth = (np.concatenate(part) for part in zip(*parts, strict=True))
+    distinct, total = group_sums(candidate, time)
+    order = np.argsort(distinct)
+    distinct, total = distinct[order], total[order]
+    least = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(least, np.searchsorted(distinct, candidate), depth)
+    timed = total > 0
+    return _ordered(labels, distinct[timed], total[timed], least[timed])
 
 
-def _without_gpu_time(call: Call[Any]) -> list[Candidate]:
-    """Markers of any ranges: the outermost first, by their first instance, then by name and thread."""
+def _by_depth(call: Call[Any], labels: Labels, repeated: Ints) -> Ints:
+    """Candidates whether they launch work or not: the outermost first, by their first instance, then by name, thread.
+
+    For captures without GPU work, and to name markers that may be asked for.
+    """
     ranges = call.arrays('SELECT thread, name, coalesce("outer", -1) AS around FROM nvtx_ranges')
-    names, code = _markers_of(call, ranges["name"])
-    encoded = pa.array(ranges["thread"].astype(np.int64) * len(names) + code).dictionary_encode()
+    encoded = pa.array(_keys(labels, ranges)).dictionary_encode()
     seen = np.maximum.accumulate(encoded.indices.to_numpy())  # groups are numbered as they first appear
-    at = np.searchsorted(seen, np.arange(len(encoded.dictionary)))
+    distinct = encoded.dictionary.to_numpy()
+    kept = np.flatnonzero(_among(distinct, repeated))
+    at = np.searchsorted(seen, kept)
     depth, moving = np.zeros(len(at), np.int64), np.arange(len(at))
     while len(moving):
         at[moving] = ranges["around"][at[moving]]
         moving = moving[at[moving] >= 0]
         depth[moving] += 1
-    return _ordered(names, encoded.dictionary.to_numpy(), np.zeros_like(depth), depth)
+    return _ordered(labels, distinct[kept], np.zeros_like(depth), depth)
 
 
-def _ordered(names: Sequence[str], key: Ints, time: Ints, depth: Ints) -> list[Candidate]:
-    """A candidate for each distinct key, thread * names + name: the sum of its times and the least of its depths."""
-    distinct, total = group_sums(key, time)
-    order = np.argsort(distinct)
-    distinct, total = distinct[order], total[order]
-    least = np.full(len(distinct), np.iinfo(np.int64).max)
-    np.minimum.at(least, np.searchsorted(distinct, key), depth)
-    found = np.stack([distinct // len(names), distinct % len(names), total, least], axis=1).tolist() if names else []
-    candidates = [Candidate(thread, names[name], time, deep) for thread, name, time, deep in found]
-    return sorted(candidates, key=lambda c: (-c.time, c.depth, c.name, c.thread))
+def _ordered(labels: Labels, keys: Ints, time: Ints, depth: Ints) -> Ints:
+    """Distinct candidates, the best first."""
+    thread, code = np.divmod(keys, max(1, len(labels.texts)))
+    ordered: Ints = keys[np.lexsort((thread, code, depth, -time))]
+    return ordered
 
 
-def _markers_of(call: Call[Any], ids: Ints) -> tuple[list[str], Ints]:
-    """The markers of these names, and for each name the place of its marker among them."""
-    texts = call.strings(pa.array(ids).unique().to_pylist())
-    markers = {number: marker_name(text or "") for number, text in texts.items() if number is not None}
-    names = sorted(set(markers.values()))
-    place = {name: code for code, name in enumerate(names)}
-    lookup = np.zeros(max(markers, default=0) + 1, np.int64)
-    for number, name in markers.items():
-        lookup[number] = place[name]
-    return names, lookup[ids]
-
-
-def _instances(
-    call: Call[Any], candidates: Sequence[Candidate], label: Callable[[str], str] = marker_name
-) -> dict[tuple[int, str], Instances]:
-    """The ranges whose label is the candidate's name, by thread and name, for candidates that mark iterations."""
-    names = sorted({candidate.name for candidate in candidates})
-    threads = ", ".join(str(thread) for thread in sorted({candidate.thread for candidate in candidates})) or "NULL"
-    begins = " OR ".join("starts_with(value, ?)" for _ in names) or "false"
-    texts = call.sql(f"SELECT id, value FROM strings WHERE {begins} ORDER BY id", names)
-    place = {name: code for code, name in enumerate(names)}
-    labelled = [(number, place[text]) for number, value in texts if (text := label(value)) in place]
-    ids, codes = np.array(labelled, np.int64).reshape(-1, 2).T
-    ranges = call.arrays(
-        f"""SELECT thread, name, start, "end" FROM nvtx_ranges
-        WHERE thread IN ({threads}) AND name IN (SELECT unnest(?::INTEGER[]))""",
-        [ids.tolist()],
-    )
-    key = ranges["thread"].astype(np.int64) * len(names) + codes[np.searchsorted(ids, ranges["name"])]
-    order = np.lexsort((ranges["end"], ranges["start"], key))
-    key, start, end = key[order], ranges["start"][order], ranges["end"][order]
-    heads = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else key
-    found = {}
-    for low, high in pairwise([*heads.tolist(), len(key)]):
-        first, last = start[low:high], end[low:high]
-        if high - low >= MIN_INSTANCES and bool((first[1:] >= last[:-1]).all()):
-            thread, code = divmod(int(key[low]), len(names))
-            found[thread, names[code]] = Instances(thread, names[code], first, last)
+def _among(keys: Ints, ascending: Ints) -> npt.NDArray[np.bool_]:
+    """Which of the keys are among those in ascending order."""
+    if not len(ascending):
+        return np.zeros(len(keys), np.bool_)
+    place = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)
+    found: npt.NDArray[np.bool_] = ascending[place] == keys
     return found
+
+
+def _marks(call: Call[Any], labels: Labels, candidates: Ints) -> Marks:
+    """The candidates that mark iterations: three or more ranges, none of which starts before the one before it ends."""
+    keys = np.sort(candidates)
+    width = len(labels.texts)
+    asked = np.zeros(width + 1, np.bool_)  # one place more, for the code -1
+    asked[keys % max(1, width)] = True
+    of_asked = asked[labels.code]
+    ids = np.flatnonzero(of_asked)
+    if not len(ids):
+        nothing = np.zeros(0, np.int64)
+        return Marks(nothing, nothing, nothing, nothing, nothing)
+    threads = ", ".join(map(str, np.unique(keys // width).tolist()))
+    ranges = call.arrays(  # strings are numbered in order, so that names which begin alike lie close together
+        f"""SELECT thread, name, start, "end" FROM nvtx_ranges
+        WHERE thread IN ({threads}) AND name BETWEEN {ids[0]} AND {ids[-1]}"""
+    )
+    mine = np.flatnonzero(of_asked[ranges["name"]])
+    ranges = {name: column[mine] for name, column in ranges.items()}
+    key = _keys(labels, ranges)
+    mine = np.flatnonzero(_among(key, keys))
+    key, start, end = key[mine], ranges["start"][mine], ranges["end"][mine]
+    order = np.lexsort((end, start, key))
+    key, start, end = key[order], start[order], end[order]
+    first = np.append(True, key[1:] != key[:-1])[: len(key)]
+    low = np.flatnonzero(first)
+    high = np.append(low[1:], len(key))[: len(low)]
+    overlapping = np.append(False, start[1:] < end[:-1])[: len(key)] & ~first
+    before = np.append(0, np.cumsum(overlapping))
+    marking = (high - low >= MIN_INSTANCES) & (before[high] == before[low])
+    low, high = low[marking], high[marking]
+    return Marks(key[low], low, high, start, end)
 
 
 def _launched(call: Call[Any], of: Instances) -> tuple[int, Ints]:

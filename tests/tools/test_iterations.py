@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from nsys_evidence.ingest.synthetic import Call as ApiCall
 from nsys_evidence.ingest.synthetic import Capture, Domain, Kernel, Range, demo_capture
 from nsys_evidence.tools.call import Call
 from nsys_evidence.tools.iterations import Iterations, find_iterations
-from nsys_evidence.tools.markers import marker_name
+from nsys_evidence.tools.marker_names import marker_name
 from nsys_evidence.tools.registry import NoParams
 from tests.strategies import all_work, call_of, captures, containing_ranges, duration, ends, generated, shown_range
 from tests.support import CAPTURES, ask, needs_shared, rows_of, workspace, written
@@ -118,7 +119,7 @@ def slow_choice(capture: Capture) -> tuple[str, int, int, list[tuple[int, int]]]
         found.append((-time, min(depths, default=0), name, pid, tid, windows))
     with_work = [candidate for candidate in found if candidate[0]]
     if not with_work:
-        return None  # which of them is outermost is tested by hand
+        return None
     _, _, name, pid, tid, windows = min(with_work, key=lambda candidate: candidate[:5])
     return name, pid, tid, [_stretched(capture, pid, tid, windows, n) for n in range(len(windows))]
 
@@ -155,9 +156,10 @@ def with_steps(draw: st.DrawFn) -> Capture:
 @given(with_steps())
 def test_the_marker_its_thread_and_its_windows_are_those_of_the_definition(capture: Capture) -> None:
     expected = slow_choice(capture)
-    if expected is None:
-        return
     found = find(written(capture))
+    if expected is None:  # there is GPU work, and no marker launches any
+        assert found is None
+        return
     assert found is not None
     windows = [(window.start_ns, window.end_ns) for window in found.windows]
     assert (found.name, found.process, found.tid, windows) == expected
@@ -226,6 +228,61 @@ def test_ranges_without_gpu_work_may_mark_iterations_the_outermost_first() -> No
     found = find(written(Capture(ranges=ranges, domains=[Domain(101, 1, "Lib")])))
     assert found is not None
     assert (found.name, len(found.windows)) == ("step", 3)
+
+
+def test_a_marker_that_launches_no_gpu_time_is_not_taken_unasked_where_there_is_gpu_work() -> None:
+    ranges = [named(200 * n, 200 * n + 100, "poll") for n in range(3)]
+    at_once = Kernel(150 * US, 150 * US, 0, 1, 7, 1, 101, "scale")
+    for work in ([kernel(150, 160, 2)], [kernel(150, 160, 2), at_once]):
+        path = written(Capture(work, calls=[call(10, 20, 1)], ranges=ranges))
+        assert find(path) is None
+        refused = error(path, iteration=0)
+        assert refused.code is ErrorCode.ITERATION_OUT_OF_RANGE
+        assert "no repeating NVTX range that launches GPU work" in refused.message
+        asked = find(path, "poll")
+        assert asked is not None
+        assert len(asked.windows) == 3
+        assert error(path, iteration=0, marker="pol").facts["markers"] == ["poll"]
+
+
+def test_other_threads_of_a_marker_are_the_same_number_whether_it_was_found_or_asked_for() -> None:
+    idle = [named(200 * n, 200 * n + 100, f"step {n}", tid=102) for n in range(3)]
+    twice = [named(200 * n, 200 * n + 100, f"step {n}", tid=103) for n in range(2)]
+    overlapping = [named(200 * n, 200 * n + 300, f"step {n}", tid=104) for n in range(3)]
+    launching = [named(200 * n, 200 * n + 100, f"step {n}", tid=105) for n in range(3)]
+    more = Capture([kernel(150, 151, 9)], calls=[call(10, 20, 9, tid=105)])
+    ranges = Capture(ranges=idle + twice + overlapping + launching)
+    path = written(joined(steps(), more, ranges))
+    found, asked = find(path), find(path, "step")
+    assert found is not None
+    assert asked is not None
+    assert (found.tid, asked.tid) == (101, 101)
+    assert found.elsewhere == asked.elsewhere == 2
+
+
+def test_no_query_grows_with_the_number_of_markers_that_do_not_qualify(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition for each name made captures of many names never answer."""
+    asked: list[int] = []
+    for method in ("sql", "arrow"):
+        real = getattr(Call, method)
+
+        def counted(self: Call[Any], query: str, parameters: Iterable[object] = (), real: Any = real) -> Any:
+            given = list(parameters)
+            asked.append(len(query) + sum(len(value) if isinstance(value, list) else 1 for value in given))
+            return real(self, query, given)
+
+        monkeypatch.setattr(Call, method, counted)
+    capture = steps()
+    for n in range(300):  # nested in themselves, each with more GPU time than the steps
+        begin, correlation = 1000 + 100 * n, 1000 + n
+        capture.ranges.extend(named(begin + deep, begin + 50 - deep, f"op{n}x") for deep in range(3))
+        capture.calls.append(call(begin + 10, begin + 11, correlation))
+        capture.kernels.append(kernel(begin + 20, begin + 90, correlation))
+    found = find(written(capture))
+    assert found is not None
+    assert (found.name, len(found.windows)) == ("step", 3)
+    assert len(asked) < 20
+    assert max(asked) < 1000
 
 
 def test_an_instance_without_gpu_work_is_an_iteration_too() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct, ratio
-from ..busy import Busy, busy_of_devices, busy_together, graph_holes
+from ..busy import Busy, busy_of_devices, busy_together
 from ..call import Call
+from ..graphs import hidden_in_busy
 from ..registry import NoParams, skill
 from ..result import Result
 
@@ -58,7 +59,7 @@ def overlap_breakdown(call: Call[NoParams]) -> Result:
     that was traced as a whole counts as compute. Collectives and other kernels on one stream (shared_streams) cannot
     overlap each other.
     """
-    holes = graph_holes(call)
+    holes = hidden_in_busy(call)
     busy = busy_of_devices(call)
     shared = _shared_streams(call)
     rows = [(*call.device_of(gpu), *_figures(of), shared.get(gpu, 0)) for gpu, of in busy.items()]

@@ -13,9 +13,9 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Bytes, Count, Id, Ms, Ns, Text, Us
 from ..call import Call
+from ..graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result, Table
-from .graphs import hidden_graphs
 
 
 class KernelInstancesParams(Params):
@@ -56,16 +56,18 @@ class KernelNameRow(Row):
     """The full name behind a label."""
 
     kernel: Text = column("label, as in the rows")
-    demangled: Text = column("full demangled name")
+    demangled: Text = column("full demangled name, cut at 2,000 characters like every text")
 
 
 MAX_DURATION_NS = 2**63 - 1
 """What a duration cannot pass in the canonical tables."""
 
 _ORDER = {"duration": '"end" - start DESC, start', "start": 'start, "end" - start DESC'}
-_TIES = (
-    "gpu, stream, name, correlation, graph_node, process, context, grid_x, grid_y, grid_z, block_x, block_y, block_z"
+TIES = (
+    "gpu, stream, name, correlation, graph_node, process, context, grid_x, grid_y, grid_z, block_x, block_y, block_z, "
+    "registers, static_shared, dynamic_shared, thread, stack"
 )
+"""Every other column that is shown, or that one shown is read by, so that the order is total."""
 
 
 @skill(
@@ -95,7 +97,7 @@ def kernel_instances(call: Call[KernelInstancesParams]) -> Result:
     launches = call.sql(
         f"""SELECT name, gpu, stream, start, "end" - start, grid_x, grid_y, grid_z, block_x, block_y, block_z,
             registers, static_shared + dynamic_shared, stack, thread
-        FROM kernels WHERE {where} ORDER BY {_ORDER[call.params.order]}, {_TIES} {call.page}""",
+        FROM kernels WHERE {where} ORDER BY {_ORDER[call.params.order]}, {TIES} {call.page}""",
         parameters,
     )
     texts = call.kernel_labels(name for name, *_ in launches)
@@ -119,7 +121,7 @@ def kernel_instances(call: Call[KernelInstancesParams]) -> Result:
         for name, gpu, stream, start, duration, *shape, registers, shared, stack, thread in launches
     ]
     named = sorted(set(texts.values()))
-    holes = hidden_graphs(call)
+    holes = hidden_kernels(call)
     return Result(
         rows=rows,
         total_rows=instances,

@@ -11,9 +11,9 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct, Text, Us, ratio
 from ..call import Call
+from ..graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result
-from .graphs import hidden_graphs
 from .launches import Sharing, launches_sql, sharing_of
 
 
@@ -70,16 +70,17 @@ def kernel_launch_overhead(call: Call[KernelLaunchOverheadParams]) -> Result:
 
     A launch is one API call matched to kernels of its own process; of a runtime and a driver row with the same
     correlation id the longer counts. A graph launch counts once in the row of each of its kernels, against the first
-    start and the summed time of that row's kernels, and once in totals. Queue is GPU start less API end where positive:
-    how far the host runs ahead, no overhead. A row is launch-bound where launch_bound_pct is high and queue_count low.
-    The filters choose the rows that are listed; totals are over all launches in scope. API times are of whole calls.
+    start and the summed time of that row's kernels, and once in totals. A launch is in scope when one of its kernels
+    is, and is then looked at whole: its call, its first start and its summed time do not depend on the window. Queue is
+    GPU start less API end where positive: how far the host runs ahead, no overhead. A row is launch-bound where
+    launch_bound_pct is high and queue_count low. The filters choose the rows that are listed; totals are over all
+    launches in scope.
     """
     where = f"{call.on_devices} AND {call.in_window}"
     [(unmatched, clipped)] = call.sql(
         f"SELECT count(*) - count(call_start), count(*) FILTER ({call.crosses}) FROM kernels WHERE {where}"
     )
-    where += " AND call_start IS NOT NULL"
-    sharing = sharing_of(call, where)
+    sharing = sharing_of(call)
     measured = call.sql(
         f"SELECT gpu, name, {_SUMS}, {_MEASURES} FROM ({launches_sql(where, sharing, 'gpu, name')}) GROUP BY gpu, name"
     )
@@ -93,7 +94,7 @@ def kernel_launch_overhead(call: Call[KernelLaunchOverheadParams]) -> Result:
     listed = _listed(groups, call.params)
     shown = listed[call.offset : call.offset + call.max_rows]
     texts = call.kernel_labels(group.name for group in shown)
-    holes = hidden_graphs(call)
+    holes = hidden_kernels(call)
     notes = [f"{unmatched} kernels without a recorded API call are no launches and left out"] if unmatched else []
     if groups and not listed:
         notes.append(f"no kernel passes min_launches and max_avg_kernel_us; {len(groups)} rows without these filters")
@@ -115,7 +116,7 @@ def kernel_launch_overhead(call: Call[KernelLaunchOverheadParams]) -> Result:
     )
 
 
-_SUMS = "count(*), sum(kernels), sum(time), sum(api), count(queue), count(*) FILTER (api > time)"
+_SUMS = "count(*), sum(kernels), sum(time), sum(api), count(queue), count(*) FILTER (api > whole)"
 _MEASURES = "median(api), max(api), sum(queue), median(queue), max(queue)"
 
 

@@ -11,9 +11,9 @@ from ...contracts.envelope import MAX_ROWS, Status
 from ...contracts.units import Count, Id, Ms, Pct, Text, Us, ratio
 from ..call import Call
 from ..durations import Durations, duration_sql, durations_of
+from ..graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result, Table
-from .graphs import hidden_graphs
 from .tensor_cores import tensor_core_column
 
 
@@ -95,7 +95,7 @@ def top_kernels(call: Call[TopKernelsParams]) -> Result:
     )
     shown = groups[call.offset : call.offset + call.max_rows]
     texts = call.kernel_labels(name for name, _ in shown)
-    holes = hidden_graphs(call)
+    holes = hidden_kernels(call)
     notes = ["tensor_core is inferred from kernel names"] if shown else []
     return Result(
         rows=[(texts[name][0], *_figures(of, all_time), tensor_core_column(texts[name][1])) for name, of in shown],

@@ -11,6 +11,7 @@ from ...contracts.units import Count, GbPerS, Id, Mb, Ms, Text, Us, ratio
 from ..call import Call
 from ..capture_hints import CAPTURE_HINTS
 from ..durations import MEASURES, Durations, duration_sql, durations_of
+from ..graphs import hidden_transfers
 from ..registry import NoParams, skill
 from ..result import AbstentionError, Result
 from .operations import MEMORY_KINDS, OPERATIONS, SET, known_sql, memory_kind, operation_of
@@ -26,13 +27,15 @@ class MemoryTransfersRow(Row):
     dst_kind: Text | None = column("kind of memory copied to or set; null where unknown")
     count: Count = column("operations that overlap the window")
     total_ms: Ms = column("sum of durations, clipped to the window")
-    total_mb: Mb = column("bytes of operations that start in the window, MB = 10^6 bytes")
+    total_mb: Mb | None = column(
+        "bytes of operations that start in the window, MB = 10^6 bytes; null where sizes were not recorded"
+    )
     avg_us: Us = column("mean duration of whole operations")
     med_us: Us = column("median duration")
     min_us: Us = column("shortest duration")
     max_us: Us = column("longest duration")
     gb_per_s: GbPerS | None = column(
-        "bytes over whole duration of operations that start in the window, GB = 10^9 bytes; null without time"
+        "bytes over whole duration of operations that start in the window, GB = 10^9 bytes; null without time or sizes"
     )
 
 
@@ -42,21 +45,24 @@ class MemoryTransfersTotals(Row):
     copies: Count = column("copies")
     sets: Count = column("sets")
     total_ms: Ms = column("sum of durations, clipped to the window, over devices")
-    copied_mb: Mb = column("bytes copied")
-    set_mb: Mb = column("bytes set")
+    copied_mb: Mb | None = column("bytes copied; null where sizes were not recorded")
+    set_mb: Mb | None = column("bytes set; null where sizes were not recorded")
     clipped: Count = column("operations that cross an edge of the window")
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Operations of one row: bytes, and the whole time in ns, of those that start in the window."""
+    """Operations of one row: bytes, and the whole time in ns, of those that start in the window.
+
+    `bytes` is None when the size of any operation of the row is unknown.
+    """
 
     gpu: int
     operation: str
     src_kind: str | None
     dst_kind: str | None
     of: Durations
-    bytes: int
+    bytes: int | None
     time: int
 
 
@@ -86,6 +92,7 @@ def memory_transfers(call: Call[NoParams]) -> Result:
     shown = groups[call.offset : call.offset + call.max_rows]
     sets = [group for group in groups if group.operation == SET]
     copies = [group for group in groups if group.operation != SET]
+    holes = [*_unknown_sizes("copies", copies), *_unknown_sizes("sets", sets), *hidden_transfers(call)]
     return Result(
         rows=[_row(call, group) for group in shown],
         total_rows=len(groups),
@@ -93,19 +100,32 @@ def memory_transfers(call: Call[NoParams]) -> Result:
             "copies": sum(group.of.count for group in copies),
             "sets": sum(group.of.count for group in sets),
             "total_ms": sum(group.of.total for group in groups),
-            "copied_mb": sum(group.bytes for group in copies),
-            "set_mb": sum(group.bytes for group in sets),
+            "copied_mb": _bytes(copies),
+            "set_mb": _bytes(sets),
             "clipped": sum(group.of.clipped for group in groups),
         },
-        notes=[f"memory {kind} not recorded: none happened, or they were not traced" for kind in missing],
-        status=Status.OK if groups else Status.EMPTY,
+        notes=holes + [f"memory {kind} not recorded: none happened, or they were not traced" for kind in missing],
+        status=Status.PARTIAL if holes else Status.OK if groups else Status.EMPTY,
     )
 
 
+def _bytes(groups: Sequence[_Group]) -> int | None:
+    """The bytes of these groups together; None when any is unknown."""
+    known = [group.bytes for group in groups if group.bytes is not None]
+    return sum(known) if len(known) == len(groups) else None
+
+
+def _unknown_sizes(kind: str, groups: Sequence[_Group]) -> list[str]:
+    """A note when the sizes of some operations are unknown; else nothing."""
+    if _bytes(groups) is not None:
+        return []
+    return [f"the sizes of {kind} were not recorded: their bytes and throughput are unknown where null"]
+
+
 def _measures(call: Call[NoParams]) -> str:
-    """Durations, then bytes and time of the operations that start in the window."""
+    """Durations, then bytes and time of the operations that start in the window, and how many have no size."""
     begins = f"FILTER ({call.starts_in_window})"
-    return f"""{duration_sql(call)}, sum(bytes) {begins}, sum("end" - start) {begins}"""
+    return f"""{duration_sql(call)}, sum(bytes) {begins}, sum("end" - start) {begins}, count(*) - count(bytes)"""
 
 
 def _copies(call: Call[NoParams]) -> list[_Group]:
@@ -129,11 +149,13 @@ def _sets(call: Call[NoParams]) -> list[_Group]:
 
 
 def _group(gpu: int, operation: str, source: str | None, target: str | None, measures: Sequence[int | None]) -> _Group:
-    size, time = measures[MEASURES:]
-    return _Group(gpu, operation, source, target, durations_of(measures[:MEASURES]), size or 0, time or 0)
+    size, time, sizeless = measures[MEASURES:]
+    known = None if sizeless else size or 0
+    return _Group(gpu, operation, source, target, durations_of(measures[:MEASURES]), known, time or 0)
 
 
 def _row(call: Call[NoParams], group: _Group) -> tuple[object, ...]:
     of = group.of
-    figures = (of.count, of.total, group.bytes, of.avg, of.med, of.shortest, of.longest, ratio(group.bytes, group.time))
+    rate = ratio(group.bytes, group.time)
+    figures = (of.count, of.total, group.bytes, of.avg, of.med, of.shortest, of.longest, rate)
     return (*call.device_of(group.gpu), group.operation, group.src_kind, group.dst_kind, *figures)

@@ -10,7 +10,7 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Ns, Pct, Text, ratio
 from ..call import Call
-from ..kernels.graphs import hidden_graphs
+from ..graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result, Table
 from .path_texts import NO_RANGE, path_texts
@@ -76,7 +76,8 @@ def nvtx_kernel_map(call: Call[NvtxKernelMapParams]) -> Result:
     A kernel belongs to the push/pop ranges, of any domain, that contain its launching API call on the calling thread;
     when it runs on the GPU does not matter. self_ms counts it in the innermost of them alone, inclusive_ms in each: a
     row that is only an ancestor has self_ms 0. A range of a named domain is DOMAIN:name. Kernels whose launching call
-    is not recorded count as (no range). Times are clipped to the window.
+    is not recorded count as (no range). Times are clipped to the window. Table instances lists the first max_rows
+    kernels by start and has no next page: kernel_instances with order=start pages through all of them.
     """
     from ..kernel_paths import kernel_paths  # numpy, which registering the skill must not load
 
@@ -97,7 +98,7 @@ def nvtx_kernel_map(call: Call[NvtxKernelMapParams]) -> Result:
         for path, name, gpu, start, end in instances
     ]
     time = int(found.own.sum())
-    notes = holes = hidden_graphs(call)
+    notes = holes = hidden_kernels(call)
     if found.without_call:
         unknown = f"{found.without_call} kernels have no recorded launching call and count as {NO_RANGE}"
         notes = [*holes, unknown]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct
-from ..busy import busy_of_devices, busy_together, kernels_known, work_holes
+from ..busy import busy_of_devices, busy_together, comm_known, compute_known, work_holes
 from ..call import Call
 from ..registry import NoParams, skill
 from ..result import Result
@@ -20,7 +20,9 @@ class PipelineBubbleMetricsRow(Row):
     busy_ms: Ms = column("time with a kernel, graph, copy or set")
     idle_ms: Ms = column("time without any; busy + idle = span")
     idle_pct: Pct | None = column("idle time", of="span")
-    compute_ms: Ms | None = column("time with a kernel that is no collective; null where kernels were not recorded")
+    compute_ms: Ms | None = column(
+        "time with a kernel that is no collective, or a graph traced as a whole; null where neither was recorded"
+    )
     comm_ms: Ms | None = column("time with a collective, by kernel name; null where kernels were not recorded")
     copy_ms: Ms | None = column("time with a copy or set; null where neither was recorded")
     host_sync_ms: Ms | None = column(
@@ -56,7 +58,7 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
     """
     holes = work_holes(call)
     busy = busy_of_devices(call)
-    kernels = kernels_known(call)
+    compute, comm = compute_known(call), comm_known(call)
     copies, syncs = _copy_lengths(call), _sync_lengths(call)
     rows = [
         (
@@ -65,8 +67,8 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
             of.work,
             of.idle,
             of.idle_share,
-            of.compute if kernels else None,
-            of.comm if kernels else None,
+            of.compute if compute else None,
+            of.comm if comm else None,
             None if copies is None else copies.get(gpu, 0),
             None if syncs is None else syncs.get(gpu, 0),
         )
@@ -74,6 +76,8 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
     ]
     whole = busy_together(busy)
     notes = list(holes)
+    if compute and not comm:
+        notes.append("kernels were recorded only within graphs traced as a whole: comm_ms is unknown")
     if copies is None:
         notes.append("copies and sets were not recorded: copy_ms is unknown")
     if syncs is None:

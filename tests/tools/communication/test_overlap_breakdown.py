@@ -137,3 +137,8 @@ def test_a_graph_outside_the_window_leaves_the_answer_whole() -> None:
     graph = GraphLaunch(50 * US, 60 * US, 0, 1, 8, None, 101, 1)
     capture = written(Capture([kernel(0, 10)], graph_launches=[graph], calls=[Call(0, 5, 101, 101, "cudaMalloc")]))
     assert ask("overlap_breakdown", capture, trim=[0, "0.00001"])["status"] == "ok"
+
+
+def test_graphs_without_a_kernel_table_tell_no_communication_and_it_abstains() -> None:
+    graph = GraphLaunch(0, 30 * US, 0, 1, 8, None, 101, 1)
+    assert ask("overlap_breakdown", written(Capture(graph_launches=[graph])))["missing"] == ["kernels"]

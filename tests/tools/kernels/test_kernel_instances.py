@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +9,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsys_evidence.contracts.columns import columns_of
+from nsys_evidence.contracts.wire import MAX_TEXT
 from nsys_evidence.ingest.synthetic import Call, Capture, Domain, GraphLaunch, Kernel, Layout, Range
+from nsys_evidence.ingest.tables import TABLES
+from nsys_evidence.tools.kernels.kernel_instances import TIES, KernelNameRow
 from nsys_evidence.tools.run import Envelope
+from nsys_evidence.tools.utility.get_evidence import NameRow
 from tests import strategies as plain
 from tests.oracle import Report, exact_rows, walk, with_reports
 from tests.strategies import KERNEL_NAMES, Span, captures, generated, gpu_span, has_length, trims
@@ -123,6 +129,12 @@ def test_the_order_of_rows_in_the_source_leaves_no_trace(capture: Capture, seed:
     assert one["rows"] == other["rows"]
 
 
+def test_launches_that_differ_in_one_column_alone_have_an_order_that_names_it() -> None:
+    read_by_others = {"comm", "call_start", "call_end", "api"}  # of a name, and of a call, that the order names
+    columns = {*TABLES["kernels"].names} - read_by_others
+    assert set(re.findall(r"\w+", TIES)) == columns - {"start", "end"}
+
+
 # Ranges and launches.
 
 
@@ -194,6 +206,16 @@ def test_the_names_table_gives_the_full_name_of_every_kernel_shown_and_no_other(
     envelope = ask("kernel_instances", written(Capture(kernels=kernels)), name="scale")
     names = {row["demangled"] for row in rows_of(envelope, "names")}
     assert names == {KERNEL_NAMES[2], KERNEL_NAMES[3]}
+
+
+def test_a_name_longer_than_any_text_of_a_result_is_cut_and_the_column_says_so() -> None:
+    long = "void k<" + "x" * 3000 + ">()"
+    envelope = ask("kernel_instances", written(Capture(kernels=[kernel(1000, 1100, long)])))
+    [row] = rows_of(envelope, "names")
+    assert len(row["demangled"]) == MAX_TEXT
+    for model, name in ((KernelNameRow, "demangled"), (NameRow, "text")):
+        [said] = [column.meaning for column in columns_of(model) if column.name == name]
+        assert f"cut at {MAX_TEXT:,} characters" in said
 
 
 # What may be missing.

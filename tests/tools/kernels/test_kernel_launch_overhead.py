@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -74,21 +75,25 @@ def test_rows_and_totals_agree_with_each_launch_looked_at_by_itself(data: st.Dat
 
 def check(envelope: Envelope, capture: Capture, span: Span, min_launches: int = 1, max_avg_ns: int = 0) -> None:
     kernels = [k for k in capture.kernels if span.has(k)]
-    # A launch of a row: the API call, and the row's kernels in the window that it launched.
+    # A launch of a row: the API call, and the row's kernels that it launched, some of them in the window.
     groups: dict[tuple[int, int | None, str], dict[int, list[Kernel]]] = defaultdict(lambda: defaultdict(list))
     launches: dict[int, list[Kernel]] = defaultdict(list)
     calls: dict[int, Call] = {}
-    for k in kernels:
+    for k in capture.kernels:
         if (call := plain.call_of(capture, k)) is not None:
             groups[*plain.device_key(capture, k), k.name][id(call)].append(k)
             launches[id(call)].append(k)
             calls[id(call)] = call
+    launches = in_scope(launches, span)
     kept = workspace().ledger.get(envelope["evidence"])
     assert kept is not None
     found = {(row["device"], row["process"], kept[1][row["kernel"]]): row for row in rows_of(envelope)}
     matched = 0
-    for key, group in groups.items():
-        members = [k for launched in group.values() for k in launched]
+    for key, whole in groups.items():
+        group = in_scope(whole, span)
+        members = [k for launched in group.values() for k in launched if span.has(k)]
+        if not members:
+            continue
         matched += len(members)
         average = plain.mean([plain.duration(k) for k in members])
         if len(group) < min_launches or (max_avg_ns and average > max_avg_ns):
@@ -121,6 +126,11 @@ def check(envelope: Envelope, capture: Capture, span: Span, min_launches: int = 
     }
 
 
+def in_scope(launches: dict[int, list[Kernel]], span: Span) -> dict[int, list[Kernel]]:
+    """The launches, whole, of which some kernel is in the window."""
+    return {call: launched for call, launched in launches.items() if any(map(span.has, launched))}
+
+
 def queues(calls: dict[int, Call], launches: dict[int, list[Kernel]]) -> Sequence[int]:
     """First GPU start less API end of each launch, where positive."""
     waits = [min(plain.ends(k)[0] for k in launches[c]) - plain.ends(calls[c])[1] for c in launches]
@@ -149,6 +159,29 @@ def test_a_graph_launch_counts_once_in_each_row_and_once_in_totals() -> None:
     assert envelope["totals"]["launches"] == envelope["totals"]["queue_count"] == 1
     assert envelope["totals"]["launch_bound_pct"] == 0.0
     assert envelope["totals"]["kernels"] == 3
+
+
+def test_the_figures_of_a_launch_are_those_of_the_whole_launch_in_any_window_and_on_any_device() -> None:
+    nodes = [
+        Kernel(1000 + 1000 * i, 1050 + 1000 * i, 0, 1, 7, 1, 101, name, graph_node=i + 1)
+        for i, name in enumerate(("void a()", "void b()", "void a()", "void b()"))
+    ]
+    nodes.append(Kernel(1040, 1060, 1, 1, 7, 1, 101, "void c()", graph_node=9))
+    alone = [kernel(10_000, 10_001, 2), kernel(20_000, 20_001, 3)]
+    calls = [launch(500, 700, 1, api="cudaGraphLaunch_v10000"), launch(1, 2, 2), launch(3, 4, 3)]
+    for graph in (nodes, [replace(node, graph_node=None) for node in nodes]):
+        path = written(Capture(kernels=[*graph, *alone], calls=calls))
+        # The window begins after the first three nodes, and has only the last.
+        envelope = ask("kernel_launch_overhead", path, trim=["0.000003500", "0.000005"], device=0, **ALL)
+        [row] = rows_of(envelope)
+        assert (row["kernel"], row["launches"], row["queue_max_us"], row["kernel_avg_us"]) == ("b", 1, 1.3, 0.05)
+        assert row["launch_bound_pct"] == 100.0
+        assert {name: envelope["totals"][name] for name in ("launches", "kernels", "queue_count")} == {
+            "launches": 1,
+            "kernels": 1,
+            "queue_count": 1,
+        }
+        assert envelope["totals"]["launch_bound_pct"] == 0.0  # all of it takes 220 ns, its call 200
 
 
 def test_several_kernels_of_one_call_are_one_launch_also_where_no_graph_node_says_so() -> None:

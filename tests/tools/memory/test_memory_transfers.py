@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
-from nsys_evidence.ingest.synthetic import Call, Capture, Copy, Kernel, Layout, Set
+from nsys_evidence.ingest.synthetic import Call, Capture, Copy, GraphLaunch, Kernel, Layout, Set
 from nsys_evidence.tools.memory.operations import memory_kind, operation_of
 from nsys_evidence.tools.run import Envelope
 from tests import strategies as plain
@@ -205,3 +205,35 @@ def test_an_export_without_memory_kinds_still_tells_directions() -> None:
     capture = Capture(copies=[copy(SECOND, SECOND + 10, 8)], calls=[Call(1, 2, 101, 101, "cudaMemcpy_v3020", 5)])
     [row] = rows_of(ask("memory_transfers", written(capture, Layout(drop_columns=gone))))
     assert (row["operation"], row["src_kind"], row["dst_kind"]) == ("h2d", None, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "operation", "total"),
+    [("CUPTI_ACTIVITY_KIND_MEMCPY", "h2d", "copied_mb"), ("CUPTI_ACTIVITY_KIND_MEMSET", "set", "set_mb")],
+)
+def test_an_export_without_sizes_leaves_bytes_unknown_and_never_zero(table: str, operation: str, total: str) -> None:
+    capture = Capture(copies=[copy(SECOND, SECOND + 10, 8)], sets=[Set(SECOND, SECOND + 10, 0, 1, 7, None, 101, 64, 2)])
+    envelope = ask("memory_transfers", written(capture, Layout(drop_columns={table: frozenset({"bytes"})})))
+    unknown = {row["operation"]: (row["total_mb"], row["gb_per_s"]) == (None, None) for row in rows_of(envelope)}
+    assert unknown == {"h2d": operation == "h2d", "set": operation == "set"}
+    assert {name for name, value in envelope["totals"].items() if value is None} == {total}
+    assert envelope["status"] == "partial"
+    assert any("sizes" in note and "not recorded" in note for note in envelope["notes"])
+
+
+def test_sizes_that_are_not_recorded_are_unknown_also_where_no_copy_starts() -> None:
+    gone = {"CUPTI_ACTIVITY_KIND_MEMCPY": frozenset({"bytes"})}
+    path = written(Capture(copies=[copy(SECOND, 3 * SECOND, 8)]), Layout(drop_columns=gone))
+    [row] = rows_of(ask("memory_transfers", path, trim=[2, 3]))
+    assert (row["total_ms"], row["total_mb"], row["gb_per_s"]) == (1000.0, None, None)
+
+
+def test_graphs_traced_as_a_whole_hide_copies_and_make_the_answer_partial() -> None:
+    graph = GraphLaunch(SECOND, SECOND + 100, 0, 1, 7, None, 101, 1)
+    path = written(
+        Capture(copies=[copy(SECOND, SECOND + 10, 8), copy(9 * SECOND, 9 * SECOND + 10, 8)], graph_launches=[graph])
+    )
+    envelope = ask("memory_transfers", path)
+    assert envelope["status"] == "partial"
+    assert any("1 CUDA graph" in note and "copies and sets" in note for note in envelope["notes"])
+    assert ask("memory_transfers", path, trim=[8, 10])["status"] == "ok"

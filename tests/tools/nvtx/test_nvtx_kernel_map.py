@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys_evidence.ingest.synthetic import Call, Capture, Copy, Domain, GraphLaunch, Kernel, Range
+from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.result import Result
 from tests.oracle import Report, exact, exact_rows, with_reports
 from tests.strategies import (
@@ -283,7 +284,10 @@ def test_instances_are_a_table_of_their_own_and_the_rows_stay_the_same() -> None
         {"range": "step", "kernel": "scale", "device": 0, "process": None, "start_ns": 10_000, "end_ns": 20_000},
         {"range": "step", "kernel": "scale", "device": 0, "process": None, "start_ns": 30_000, "end_ns": 40_000},
     ]
-    assert envelope["tables"]["instances"]["truncation"] == {"total_rows": 3, "shown_rows": 2, "next_offset": 2}
+    assert envelope["tables"]["instances"]["truncation"] == {"total_rows": 3, "shown_rows": 2, "next_offset": None}
+    assert "kernel_instances with order=start pages" in " ".join(
+        (all_skills()["nvtx_kernel_map"].run.__doc__ or "").split()
+    )
     assert "instances" not in ask("nvtx_kernel_map", capture)["tables"]
 
 

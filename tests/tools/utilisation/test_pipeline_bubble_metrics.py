@@ -33,12 +33,12 @@ def test_every_figure_of_every_device_is_that_of_the_slow_and_obvious_method(dat
     rows = exact_rows("pipeline_bubble_metrics", path, as_window(window))
     assert [(row["device"], row["process"]) for row in rows] == list(truth)
     recorded = {"copies": bool(capture.copies or capture.sets), "calls": bool(capture.calls)}
-    recorded["kernels"] = bool(capture.kernels or capture.graph_launches)
+    recorded |= {"compute": bool(capture.kernels or capture.graph_launches), "comm": bool(capture.kernels)}
     for row, parts in zip(rows, truth.values(), strict=True):
         assert (row["span_ms"], row["idle_ms"]) == (parts.span, parts.idle)
         assert row["busy_ms"] + row["idle_ms"] == row["span_ms"]
-        assert row["compute_ms"] == (parts.compute if recorded["kernels"] else None)
-        assert row["comm_ms"] == (parts.comm if recorded["kernels"] else None)
+        assert row["compute_ms"] == (parts.compute if recorded["compute"] else None)
+        assert row["comm_ms"] == (parts.comm if recorded["comm"] else None)
         assert row["copy_ms"] == (parts.copy if recorded["copies"] else None)
         assert row["host_sync_ms"] == (parts.sync if recorded["calls"] else None)
 
@@ -135,6 +135,15 @@ def test_a_whole_graph_counts_as_compute_and_makes_the_answer_partial() -> None:
     assert envelope["status"] == "partial"
     assert any("1 CUDA graph" in note and "hidden" in note for note in envelope["notes"])
     assert (row["compute_ms"], row["idle_ms"]) == (0.035, 0.0)
+
+
+def test_graphs_alone_tell_compute_and_leave_communication_unknown() -> None:
+    graph = GraphLaunch(0, 30 * US, 0, 1, 7, None, 101, 1)
+    envelope = ask("pipeline_bubble_metrics", written(Capture(graph_launches=[graph])))
+    [row] = rows_of(envelope)
+    assert envelope["status"] == "partial"
+    assert (row["compute_ms"], row["comm_ms"], row["idle_ms"]) == (0.03, None, 0.0)
+    assert any("comm_ms is unknown" in note for note in envelope["notes"])
 
 
 def test_without_any_gpu_work_it_abstains_and_names_the_flags() -> None:
