@@ -26,7 +26,7 @@ from ..ingest.profile import Profile
 from .arguments import Arguments, parse_arguments
 from .call import Call
 from .capture_hints import CAPTURE_HINTS, KIND_NAMES
-from .iterations import iteration_window
+from .measures.iterations import iteration_window
 from .registry import Skill
 from .result import AbstentionError, Result
 from .workspace import Workspace

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct, ratio
-from ..busy import Busy, busy_of_devices, busy_together
 from ..call import Call
-from ..graphs import hidden_in_busy
+from ..measures.busy import Busy, busy_of_devices, busy_together
+from ..measures.graphs import hidden_in_busy
 from ..registry import NoParams, skill
 from ..result import Result
 

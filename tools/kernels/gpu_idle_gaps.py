@@ -11,15 +11,15 @@ from pydantic import Field
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Ns, Pct, Text, Us, ratio
-from ..busy import work_holes
 from ..call import Call
-from ..gaps import device_gaps_sql, stream_gaps_sql
+from ..measures.busy import work_holes
+from ..measures.gaps import device_gaps_sql, stream_gaps_sql
 from ..registry import Params, skill
 from ..result import Result, Table
 from .work_at import Border, WorkAt, work_at
 
 if TYPE_CHECKING:
-    from ..host_during import HostActivity
+    from ..measures.host_during import HostActivity
 
 
 class GpuIdleGapsParams(Params):
@@ -198,7 +198,7 @@ def _stream_labels(call: Call[Any], gaps: Sequence[Gap]) -> dict[int | None, str
 
 def _host(call: Call[Any], gaps: Sequence[Gap]) -> tuple[dict[Gap, HostActivity], list[str]]:
     """What the host did in each gap, where it is known, and notes where it is not."""
-    from ..host_during import activities  # numpy, which registering the skill must not load
+    from ..measures.host_during import activities  # numpy, which registering the skill must not load
 
     if not call.profile.recorded("calls"):
         return {}, ["CUDA API calls were not recorded: what the host did in a gap is unknown"]
@@ -211,7 +211,7 @@ def _host(call: Call[Any], gaps: Sequence[Gap]) -> tuple[dict[Gap, HostActivity]
 
 def _nvtx(call: Call[Any], after: Mapping[Gap, WorkAt]) -> dict[Gap, str | None]:
     """The innermost range open at mid-gap on the thread that launched what follows, where there is one."""
-    from ..open_ranges import innermost_open  # numpy, which registering the skill must not load
+    from ..measures.open_ranges import innermost_open  # numpy, which registering the skill must not load
 
     instants = {gap: (work.thread, gap.middle) for gap, work in after.items() if work.thread is not None}
     if not call.profile.recorded("nvtx") or not instants:

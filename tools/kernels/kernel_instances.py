@@ -13,7 +13,7 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Bytes, Count, Id, Ms, Ns, Text, Us
 from ..call import Call
-from ..graphs import hidden_kernels
+from ..measures.graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result, Table
 

@@ -11,7 +11,7 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct, Text, Us, ratio
 from ..call import Call
-from ..graphs import hidden_kernels
+from ..measures.graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result
 from .launches import Sharing, launches_sql, sharing_of

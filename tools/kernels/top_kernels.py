@@ -10,8 +10,8 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import MAX_ROWS, Status
 from ...contracts.units import Count, Id, Ms, Pct, Text, Us, ratio
 from ..call import Call
-from ..durations import Durations, duration_sql, durations_of
-from ..graphs import hidden_kernels
+from ..measures.durations import Durations, duration_sql, durations_of
+from ..measures.graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result, Table
 from .tensor_cores import tensor_core_column

@@ -10,8 +10,8 @@ from ...contracts.envelope import Status
 from ...contracts.units import Count, GbPerS, Id, Mb, Ms, Text, Us, ratio
 from ..call import Call
 from ..capture_hints import CAPTURE_HINTS
-from ..durations import MEASURES, Durations, duration_sql, durations_of
-from ..graphs import hidden_transfers
+from ..measures.durations import MEASURES, Durations, duration_sql, durations_of
+from ..measures.graphs import hidden_transfers
 from ..registry import NoParams, skill
 from ..result import AbstentionError, Result
 from .operations import MEMORY_KINDS, OPERATIONS, SET, known_sql, memory_kind, operation_of

@@ -10,7 +10,7 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Ns, Pct, Text, ratio
 from ..call import Call
-from ..graphs import hidden_kernels
+from ..measures.graphs import hidden_kernels
 from ..registry import Params, skill
 from ..result import Result, Table
 from .path_texts import NO_RANGE, path_texts
@@ -79,7 +79,7 @@ def nvtx_kernel_map(call: Call[NvtxKernelMapParams]) -> Result:
     is not recorded count as (no range). Times are clipped to the window. Table instances lists the first max_rows
     kernels by start and has no next page: kernel_instances with order=start pages through all of them.
     """
-    from ..kernel_paths import kernel_paths  # numpy, which registering the skill must not load
+    from ..measures.kernel_paths import kernel_paths  # numpy, which registering the skill must not load
 
     table = "plain_paths" if call.params.normalize else "paths"
     found = kernel_paths(call, table)

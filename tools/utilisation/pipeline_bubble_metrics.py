@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct
-from ..busy import busy_of_devices, busy_together, comm_known, compute_known, work_holes
 from ..call import Call
+from ..measures.busy import busy_of_devices, busy_together, comm_known, compute_known, work_holes
 from ..registry import NoParams, skill
 from ..result import Result
 
@@ -99,7 +99,7 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
 
 def _copy_lengths(call: Call[NoParams]) -> dict[int, int] | None:
     """Time with a copy or set, by `gpu`; None where neither was recorded."""
-    from ..intervals import union_lengths  # numpy, which registering the skill must not load
+    from ..measures.intervals import union_lengths  # numpy, which registering the skill must not load
 
     if not (call.profile.recorded("copies") or call.profile.recorded("sets")):
         return None
@@ -111,7 +111,7 @@ def _copy_lengths(call: Call[NoParams]) -> dict[int, int] | None:
 def _sync_lengths(call: Call[NoParams]) -> dict[int, int] | None:
     """Time in which the processes of a device were in synchronisation calls, by `gpu`; None without calls."""
     from ...ingest.tables import HOST_CLASSES
-    from ..intervals import union_lengths
+    from ..measures.intervals import union_lengths
 
     if not call.profile.recorded("calls"):
         return None

@@ -285,9 +285,8 @@ def test_instances_are_a_table_of_their_own_and_the_rows_stay_the_same() -> None
         {"range": "step", "kernel": "scale", "device": 0, "process": None, "start_ns": 30_000, "end_ns": 40_000},
     ]
     assert envelope["tables"]["instances"]["truncation"] == {"total_rows": 3, "shown_rows": 2, "next_offset": None}
-    assert "kernel_instances with order=start pages" in " ".join(
-        (all_skills()["nvtx_kernel_map"].run.__doc__ or "").split()
-    )
+    reading = " ".join(all_skills()["nvtx_kernel_map"].reading.split())
+    assert "kernel_instances with order=start pages" in reading
     assert "instances" not in ask("nvtx_kernel_map", capture)["tables"]
 
 

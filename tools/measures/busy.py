@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..contracts.units import Exact, ratio
-from .call import Call
-from .capture_hints import CAPTURE_HINTS
+from ...contracts.units import Exact, ratio
+from ..call import Call
+from ..capture_hints import CAPTURE_HINTS
+from ..result import AbstentionError
 from .graphs import hidden_in_busy
-from .result import AbstentionError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .call import Call
+from ..call import Call
 from .grouping import Ints
 
 _COUNTER = re.compile(r", (?:seq|op_id) = [0-9]|, sizes = \[")

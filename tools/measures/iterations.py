@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..contracts.errors import ErrorCode, EvidenceError
-from ..contracts.window import Window
-from .call import Call
+from ...contracts.errors import ErrorCode, EvidenceError
+from ...contracts.window import Window
+from ..call import Call
 
 if TYPE_CHECKING:
-    from ..ingest.profile import Profile
+    from ...ingest.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsys_evidence.tools.stack_forest import depth_first
+from nsys_evidence.tools.measures.stack_forest import depth_first
 
 
 @st.composite

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .call import Call
+from ..call import Call
 from .grouping import Ints
 
 

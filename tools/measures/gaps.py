@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .call import Call
+from ..call import Call
 
 Owner = tuple[int, int | None]
 """A device (`gpu`, None) or a stream of it (`gpu`, `stream`)."""

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..contracts.errors import ErrorCode, EvidenceError
-from ..contracts.window import Window
-from .call import Call
+from ...contracts.errors import ErrorCode, EvidenceError
+from ...contracts.window import Window
+from ..call import Call
 from .grouping import Ints, group_sums
 from .iterations import Iterations
 from .marker_names import Labels, all_labels, marker_name, one_label

@@ -14,8 +14,8 @@ from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.ingest.synthetic import Call as ApiCall
 from nsys_evidence.ingest.synthetic import Capture, Domain, Kernel, Range, demo_capture
 from nsys_evidence.tools.call import Call
-from nsys_evidence.tools.iterations import Iterations, find_iterations
-from nsys_evidence.tools.marker_names import marker_name
+from nsys_evidence.tools.measures.iterations import Iterations, find_iterations
+from nsys_evidence.tools.measures.marker_names import marker_name
 from nsys_evidence.tools.registry import NoParams
 from tests.strategies import all_work, call_of, captures, containing_ranges, duration, ends, generated, shown_range
 from tests.support import CAPTURES, ask, needs_shared, rows_of, workspace, written

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .call import Call
+from ..call import Call
 
 Instant = tuple[int, int]
 """A thread and an instant in ns."""

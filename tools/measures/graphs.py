@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .call import Call
+from ..call import Call
 
 
 def hidden_kernels(call: Call[Any]) -> list[str]:

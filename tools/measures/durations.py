@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ..contracts.units import sample_stddev
-from .call import Call
+from ...contracts.units import sample_stddev
+from ..call import Call
 
 MEASURES = 8
 """How many columns `duration_sql` selects."""

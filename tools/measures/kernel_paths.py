@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .call import Call
+from ..call import Call
 from .grouping import Ints, group_sums
 from .stack_forest import StackForest, stack_forest
 

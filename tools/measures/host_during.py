@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ingest.tables import HOST_CLASSES
-from .call import Call
+from ...ingest.tables import HOST_CLASSES
+from ..call import Call
 from .intervals import Cover, Ints
 
 NO_CUDA_CALL = "no_cuda_call"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ingest.busy import merged
-from .call import Call
+from ...ingest.busy import merged
+from ..call import Call
 
 Ints = npt.NDArray[np.int64]
 
