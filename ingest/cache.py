@@ -39,7 +39,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def default_cache() -> Path:
     """`NSYS_EVIDENCE_CACHE`, else the user's cache directory."""
-    return Path(os.environ.get("NSYS_EVIDENCE_CACHE") or platformdirs.user_cache_path("nsys-evidence"))
+    chosen = os.environ.get("NSYS_EVIDENCE_CACHE")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("nsys-evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Cache:
     """The cache below a directory; nothing is created before something is written."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory = directory.absolute()  # the working directory may change under a server
         self._root = directory / f"v{FORMAT_VERSION}"
 
     def manifest(self, profile_id: str) -> Manifest | None:

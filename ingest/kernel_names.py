@@ -71,7 +71,10 @@ def base_name(demangled: str) -> str:
     return words[-1].rpartition("::")[2] if words else demangled.strip()
 
 
-_FUNCTOR = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[Ff]unctor|_functor|Op|Ops)(?:_[a-z0-9]+)?\b")
+_SEARCHED = 1_000
+"""How much of the template arguments is looked through for a hint."""
+
+_FUNCTOR = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]*(?:[Ff]unctor|_functor|Op|Ops)(?:_[a-z0-9]+)?\b")
 _GENERIC = re.compile(r"[Kk]ernel[0-9]*|device_kernel|run_kernel|elementwise_kernel|cutlass_kernel")
 _ARGUMENT = re.compile(r"<(?:\([a-z ]+\))?([A-Za-z_][A-Za-z0-9_:]*)")
 
@@ -82,6 +85,7 @@ def _hinted(demangled: str) -> str:
     if "<" not in demangled:
         return base
     after = demangled.find(base) + len(base)
+    demangled = demangled[: after + _SEARCHED]
     found = _FUNCTOR.search(demangled, after)
     if found:
         return f"{base}<{found[0]}>"
@@ -99,13 +103,15 @@ def _shortened(names: Sequence[str]) -> list[str]:
     for name in set(names):
         if len(name) > LABEL_LENGTH:
             families[name[:_HEAD]].append(name)
+    shared = {
+        head: set.intersection(*(set(member.split("_")) for member in members)) for head, members in families.items()
+    }
     labels = []
     for name in names:
         if len(name) <= LABEL_LENGTH:
             labels.append(name)
             continue
-        shared = set.intersection(*(set(member.split("_")) for member in families[name[:_HEAD]]))
-        words = "_".join(word for word in name[_HEAD:].split("_") if word not in shared)
+        words = "_".join(word for word in name[_HEAD:].split("_") if word not in shared[name[:_HEAD]])
         if not 0 < len(words) < LABEL_LENGTH - _HEAD:
             words = name[_HEAD + 1 - LABEL_LENGTH :]
         labels.append(f"{name[:_HEAD]}…{words}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 from pathlib import Path
@@ -89,6 +90,16 @@ class Profile:
             }
         )
         for table in TABLES:
-            path = str(self.directory / f"{table}.parquet").replace("'", "''")
-            connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{path}')")
+            path = _literal(str(self.directory / f"{table}.parquet"))
+            connection.execute(
+                f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{path}', hive_partitioning = false)"
+            )
         return connection
+
+
+_PATTERN = re.compile(r"[*?\[]")
+
+
+def _literal(path: str) -> str:
+    """A path as DuckDB takes it for exactly this file: nothing in it is a pattern, a partition or a quote."""
+    return _PATTERN.sub(lambda found: f"[{found[0]}]", path).replace("'", "''")

@@ -116,7 +116,10 @@ def kernel_launch_overhead(call: Call[KernelLaunchOverheadParams]) -> Result:
     )
 
 
-_SUMS = "count(*), sum(kernels), sum(time), sum(api), count(queue), count(*) FILTER (api > whole)"
+_SUMS = (
+    "count(*), coalesce(sum(kernels), 0), coalesce(sum(time), 0), coalesce(sum(api), 0), count(queue), "
+    "count(*) FILTER (api > whole)"
+)
 _MEASURES = "median(api), max(api), sum(queue), median(queue), max(queue)"
 
 
