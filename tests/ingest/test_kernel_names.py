@@ -131,3 +131,15 @@ def test_labels_of_the_demo_stay_as_they_are() -> None:
         "vectorized_elementwise_kernel~6594",
         "vectorized_elementwise_kernel~99f0",
     ]
+
+
+def test_ten_thousand_long_names_of_one_family_get_short_unique_labels() -> None:
+    names = [f"triton_red_fused__native_layer_norm_backward_some_long_words_{n}_{n * 7}" for n in range(10_000)]
+    labels = labels_of(names)
+    assert len(set(labels)) == len(names)
+    assert max(map(len, labels)) <= LABEL_LENGTH + 5
+
+
+def test_a_name_of_a_hundred_thousand_characters_is_a_name_like_others() -> None:
+    [label] = labels_of([f"void k<{'a' * 100_000}>(int)"])
+    assert label == "k"

@@ -145,3 +145,20 @@ def test_start_end_ranges_are_named_where_push_pop_ranges_are_missing() -> None:
     abstained = ask("nvtx_kernel_map", written(capture))
     assert abstained["status"] == "abstained"
     assert "start/end" in abstained["reason"]
+
+
+@pytest.mark.parametrize("name", ["gpu=0", "start=5", "name=bob", "c*", "c[12]", "what?", "it's", "plain"])
+def test_the_name_of_the_cache_directory_changes_no_byte_of_a_result(tmp_path: Path, name: str) -> None:
+    path = write_sqlite(demo_capture()[0], tmp_path / "demo.sqlite")
+    for directory in ("other", "c1", name):  # others that a pattern would find too
+        workspace = Workspace(Library(cache=tmp_path / directory / "cache"), MemoryLedger())
+        for skill in ("top_kernels", "pipeline_bubble_metrics", "gpu_idle_gaps"):
+            assert ask(skill, path, within=workspace) == ask(skill, path)
+
+
+def test_a_window_with_no_launch_in_a_capture_whose_kernels_share_calls_counts_zero_launches() -> None:
+    nodes = [Kernel(n, n + 5, 0, 1, 7, 1, 42, "node()", graph_node=n) for n in (100, 200)]
+    alone = Kernel(10_000, 20_000, 0, 1, 7, 99, 42, "alone()")
+    path = written(Capture(kernels=[*nodes, alone], calls=[Call(10, 20, 42, 42, "cudaGraphLaunch", 1)]))
+    totals = ask("kernel_launch_overhead", path, trim=["0.000009", "0.00002"])["totals"]
+    assert (totals["launches"], totals["api_ms"], totals["kernels"]) == (0, 0, 0)
