@@ -57,7 +57,8 @@ def check_capture(path: Path) -> os.stat_result:
         )
     if not head.startswith(_SQLITE):
         raise _unreadable(path, head)
-    _check_sqlite(path, head)
+    with reading(path):
+        _check_sqlite(path, head)
     return found
 
 

@@ -57,7 +57,8 @@ def work_table(kind: str, events: Events, numbers: Numbers, pool: StringPool) ->
     if kind in ("copies", "sets"):
         table["bytes"] = events.integer("bytes")
     for name, source in _CODED[kind].items():
-        table[name] = events.decoded(source, none=-1, sentinels=True).astype(np.int32)
+        wide = events.decoded(source, none=-1, sentinels=True)
+        table[name] = np.where(np.abs(wide) < 2**31, wide, -1).astype(np.int32)  # no such number exists: unknown
     for name, source in _WIDE[kind].items():
         table[name] = events.decoded(source, sentinels=True)
     return table

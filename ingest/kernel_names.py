@@ -7,6 +7,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from ..contracts.wire import clean_text
+
 LABEL_LENGTH = 60
 
 _COMM_PREFIXES = (
@@ -120,7 +122,7 @@ def _shortened(names: Sequence[str]) -> list[str]:
 
 def labels_of(demangled_names: Sequence[str]) -> list[str]:
     """A short label for each name, unique among them: where two would be alike, a hash of the name tells them apart."""
-    short = _shortened([_hinted(name) for name in demangled_names])
+    short = [label or "(unnamed)" for label in _shortened([_hinted(clean_text(name)) for name in demangled_names])]
     counts = Counter(short)
     labels = [
         label if counts[label] == 1 else f"{label}~{hashlib.sha256(name.encode()).hexdigest()[:4]}"

@@ -19,6 +19,9 @@ Ints32 = npt.NDArray[np.int32]
 TID_MASK = 0xFFFFFF
 """The thread id in a packed globalTid; without it, what is left is the process's globalPid."""
 
+_CLOCK_END = 1 << 62
+"""No clock reads 146 years from zero; from there on, the length of a window would leave 64 bits."""
+
 _ALL_ONES = (-1, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 """How exports write "none" in unsigned columns of 32 or 64 bits, as SQLite and Parquet hold it."""
 
@@ -162,11 +165,12 @@ def _lacking(reader: Reader, kind: str) -> list[str]:
 
 
 def believable(start: Ints, end: Ints, owner: Codes) -> tuple[Mask, int]:
-    """Rows that can be true: of a process or thread, with start and end, end not before start, not both zero.
+    """Rows that can be true: of a process or thread, with start and end on a clock, in this order, not both zero.
 
     And how many are not.
     """
     keep = (start != NONE) & (end >= start) & ~((start == 0) & (end == 0)) & (owner >= 0)
+    keep &= (start > -_CLOCK_END) & (end < _CLOCK_END)
     return keep, len(start) - int(keep.sum())
 
 

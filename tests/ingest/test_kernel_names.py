@@ -143,3 +143,10 @@ def test_ten_thousand_long_names_of_one_family_get_short_unique_labels() -> None
 def test_a_name_of_a_hundred_thousand_characters_is_a_name_like_others() -> None:
     [label] = labels_of([f"void k<{'a' * 100_000}>(int)"])
     assert label == "k"
+
+
+def test_names_that_differ_only_in_what_nobody_sees_have_labels_that_differ_and_none_is_empty() -> None:
+    labels = labels_of(["foo", "foo\u200b", "\u200b", ""])
+    assert len(set(labels)) == 4
+    assert all(labels)
+    assert all("\u200b" not in label for label in labels)

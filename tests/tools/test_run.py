@@ -162,3 +162,25 @@ def test_a_window_with_no_launch_in_a_capture_whose_kernels_share_calls_counts_z
     path = written(Capture(kernels=[*nodes, alone], calls=[Call(10, 20, 42, 42, "cudaGraphLaunch", 1)]))
     totals = ask("kernel_launch_overhead", path, trim=["0.000009", "0.00002"])["totals"]
     assert (totals["launches"], totals["api_ms"], totals["kernels"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("times", [(-(2**63) + 1, 2**63 - 1), (5, 2**63 - 1), (2**62, 2**62 + 5)])
+def test_times_that_no_clock_has_are_set_aside_and_every_skill_still_answers(times: tuple[int, int]) -> None:
+    path = written(Capture(kernels=[kernel(1_000), Kernel(*times, 0, 1, 7, 9, 42, "beyond()")]))
+    for name in ("top_kernels", "gpu_idle_gaps", "overlap_breakdown", "pipeline_bubble_metrics"):
+        assert ask(name, path)["status"] in ("ok", "partial", "empty")
+    assert ask("top_kernels", path)["totals"]["instances"] == 1
+    assert ask("profile_info", path)["totals"]["quarantined"] == 1
+
+
+def test_numbers_that_no_kernel_has_are_unknown_and_large_ones_add_up() -> None:
+    large = Kernel(1_000, 1_100, 0, 1, 7, 1, 42, "k()", static_shared=2**31 - 2, dynamic_shared=2**31 - 2)
+    absurd = Kernel(2_000, 2_100, 0, 1, 7, 2, 42, "k()", registers=10**18)
+    rows = rows_of(ask("kernel_instances", written(Capture(kernels=[large, absurd])), order="start"))
+    assert rows[0]["shared_bytes"] == 2**32 - 4
+    assert rows[1]["registers"] is None
+
+
+def test_a_file_name_of_255_bytes_is_opened_or_refused_with_a_code(tmp_path: Path) -> None:
+    path = write_sqlite(Capture(kernels=[kernel(1)]), tmp_path / "short.sqlite").rename(tmp_path / ("n" * 255))
+    assert refused("top_kernels", path).code in (ErrorCode.PATH_NOT_ALLOWED, ErrorCode.PROFILE_NOT_FOUND)

@@ -96,7 +96,7 @@ def kernel_instances(call: Call[KernelInstancesParams]) -> Result:
     )
     launches = call.sql(
         f"""SELECT name, gpu, stream, start, "end" - start, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-            registers, static_shared + dynamic_shared, stack, thread
+            registers, static_shared::BIGINT + dynamic_shared, stack, thread
         FROM kernels WHERE {where} ORDER BY {_ORDER[call.params.order]}, {TIES} {call.page}""",
         parameters,
     )
