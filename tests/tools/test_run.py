@@ -184,3 +184,10 @@ def test_numbers_that_no_kernel_has_are_unknown_and_large_ones_add_up() -> None:
 def test_a_file_name_of_255_bytes_is_opened_or_refused_with_a_code(tmp_path: Path) -> None:
     path = write_sqlite(Capture(kernels=[kernel(1)]), tmp_path / "short.sqlite").rename(tmp_path / ("n" * 255))
     assert refused("top_kernels", path).code in (ErrorCode.PATH_NOT_ALLOWED, ErrorCode.PROFILE_NOT_FOUND)
+
+
+@pytest.mark.parametrize(("maps", "basis"), [([], "per process and device"), ([CudaDevice(0, 0, 42)], "physical GPU")])
+def test_results_about_busy_and_idle_time_say_what_they_are_of(maps: list[CudaDevice], basis: str) -> None:
+    path = written(Capture(kernels=[kernel(1_000)], cuda_devices=maps))
+    for name in ("gpu_idle_gaps", "overlap_breakdown", "pipeline_bubble_metrics"):
+        assert any(basis in note for note in ask(name, path)["notes"]), name

@@ -6,7 +6,7 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct, ratio
 from ..call import Call
-from ..measures.busy import Busy, busy_of_devices, busy_together
+from ..measures.busy import Busy, basis_notes, busy_of_devices, busy_together
 from ..measures.graphs import hidden_in_busy
 from ..registry import NoParams, skill
 from ..result import Result
@@ -64,7 +64,7 @@ def overlap_breakdown(call: Call[NoParams]) -> Result:
     shared = _shared_streams(call)
     rows = [(*call.device_of(gpu), *_figures(of), shared.get(gpu, 0)) for gpu, of in busy.items()]
     whole = busy_together(busy)
-    notes = list(holes)
+    notes = [*holes, *basis_notes(call)]
     if whole.comm:
         notes.append("communication is told by kernel names, and its time includes waiting for peers")
     names = list(OverlapBreakdownTotals.model_fields)

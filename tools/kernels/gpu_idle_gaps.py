@@ -12,7 +12,7 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Ns, Pct, Text, Us, ratio
 from ..call import Call
-from ..measures.busy import work_holes
+from ..measures.busy import basis_notes, work_holes
 from ..measures.gaps import device_gaps_sql, stream_gaps_sql
 from ..registry import Params, skill
 from ..result import Result, Table
@@ -127,7 +127,7 @@ def gpu_idle_gaps(call: Call[GpuIdleGapsParams]) -> Result:
         total_rows=found,
         totals=totals,
         tables={"histogram": Table(histogram, len(histogram))},
-        notes=holes + notes,
+        notes=[*holes, *basis_notes(call), *notes],
         status=Status.PARTIAL if holes else Status.OK if found else Status.EMPTY,
         names=names,
     )

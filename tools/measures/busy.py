@@ -101,6 +101,18 @@ def work_holes(call: Call[Any]) -> list[str]:
     return notes + hidden_in_busy(call)
 
 
+def basis_notes(call: Call[Any]) -> list[str]:
+    """What busy and idle time are of: the physical GPU where the capture maps device ids, else (process, device)."""
+    bases = sorted({device.basis for device in call.devices if device.pids})
+    told = {
+        "physical GPU": "busy and idle time are of the physical GPU, over all processes that use it",
+        "process and device": "busy and idle time are per process and device: the capture does not map them to GPUs",
+    }
+    if len(bases) > 1:
+        return ["busy and idle time are of the physical GPU where the capture maps it, else per process and device"]
+    return [told[basis] for basis in bases]
+
+
 def compute_known(call: Call[Any]) -> bool:
     """Whether the capture recorded kernels, each or within graphs traced as a whole, which count as compute."""
     return _recorded(call, ("kernels", "graphs"))

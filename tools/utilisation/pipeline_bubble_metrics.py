@@ -6,7 +6,7 @@ from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Pct
 from ..call import Call
-from ..measures.busy import busy_of_devices, busy_together, comm_known, compute_known, work_holes
+from ..measures.busy import basis_notes, busy_of_devices, busy_together, comm_known, compute_known, work_holes
 from ..registry import NoParams, skill
 from ..result import Result
 
@@ -75,7 +75,7 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
         for gpu, of in busy.items()
     ]
     whole = busy_together(busy)
-    notes = list(holes)
+    notes = [*holes, *basis_notes(call)]
     if compute and not comm:
         notes.append("kernels were recorded only within graphs traced as a whole: comm_ms is unknown")
     if copies is None:
