@@ -55,7 +55,7 @@ def work_at(call: Call[Any], edge: Literal["start", "end"], borders: Sequence[Bo
     rows = call.sql(
         " UNION ALL ".join(
             f"""SELECT {kind}, stream, {what}, thread, gpu, "{edge}" FROM {table}
-            WHERE {call.on_devices} AND start < "end" AND "{edge}" IN ({at})"""
+            WHERE {call.on_devices} AND start < "end" AND "{edge}" IN (SELECT unnest([{at}]))"""
             for kind, table, what in _PARTS
         )
         + " ORDER BY ALL"

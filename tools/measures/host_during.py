@@ -110,7 +110,8 @@ def host_calls(call: Call[Any], stretches: Mapping[tuple[int, ...], Cover]) -> d
     for group, cover in stretches.items():
         mine = np.zeros(threads[-1] + 1, bool)
         mine[list(group)] = True
-        rows = np.flatnonzero(mine[calls["thread"]] & cover.touches(calls["start"], calls["end"]))
+        rows = cover.touching(calls["start"], calls["end"])
+        rows = rows[mine[calls["thread"][rows]]]
         found[group] = HostCalls({name: values[rows] for name, values in calls.items()})
     return found
 

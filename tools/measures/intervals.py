@@ -57,11 +57,23 @@ class Cover:
         """The first and the last instant of the cover, which is not empty."""
         return int(self._first[0]), int(self._last[-2])
 
-    def touches(self, start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
-        """Whether each interval has some time in common with the cover."""
+    def touching(self, start: Ints, end: Ints) -> npt.NDArray[np.intp]:
+        """The places, ascending, of the intervals that have some time in common with the cover.
+
+        Args:
+            start: starts, ascending.
+            end: ends, in the same order.
+        """
+        # Few of many intervals are near the cover: those that have begun before a part of it ends, and before which
+        # not all have ended.
+        low = np.searchsorted(np.maximum.accumulate(end), self._first, side="right")
+        high = np.maximum(np.searchsorted(start, self._last[:-1], side="left"), low)
+        opened = np.bincount(low, minlength=len(start) + 1) - np.bincount(high, minlength=len(start) + 1)
+        near = np.flatnonzero(np.cumsum(opened))
+        start, end = start[near], end[near]
         place = np.searchsorted(self._last[:-1], start, side="right")  # the first part that ends later
         first = np.append(self._first, np.iinfo(np.int64).max)
-        return (first[place] < end) & (start < end)
+        return near[(first[place] < end) & (start < end)]
 
     def _until(self, instant: Ints) -> Ints:
         begun = np.searchsorted(self._first, instant, side="right")

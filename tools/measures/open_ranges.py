@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..call import Call
 
@@ -17,6 +18,10 @@ Instant = tuple[int, int]
 
 _ROWS = 500_000
 """Instants of a thread are looked up together where about so many ranges of the capture lie between them."""
+
+
+_BLOCK = 256
+"""Ranges that are looked at first, of those that have begun."""
 
 
 def innermost_open(call: Call[Any], instants: Iterable[Instant]) -> dict[Instant, int]:
@@ -35,12 +40,26 @@ def innermost_open(call: Call[Any], instants: Iterable[Instant]) -> dict[Instant
             f"""SELECT start, "end", name FROM nvtx_ranges
             WHERE thread = {thread} AND start <= {times[-1]} AND "end" > {times[0]}"""
         )
+        latest = np.maximum.accumulate(ranges["end"])
         for instant in times:
             begun = int(np.searchsorted(ranges["start"], instant, side="right"))
-            rows = np.flatnonzero(ranges["end"][:begun] > instant)
-            if len(rows):
-                found[thread, instant] = int(ranges["name"][rows[-1]])
+            first = int(np.searchsorted(latest, instant, side="right"))  # all before it have ended
+            row = _last_open(ranges["end"], first, begun, instant)
+            if row is not None:
+                found[thread, instant] = int(ranges["name"][row])
     return found
+
+
+def _last_open(end: npt.NDArray[np.int64], first: int, begun: int, instant: int) -> int | None:
+    """The last of the rows from `first` to before `begun` that ends after the instant; it is near the end of them."""
+    block = _BLOCK
+    while begun > first:
+        low = max(first, begun - block)
+        rows = np.flatnonzero(end[low:begun] > instant)
+        if len(rows):
+            return low + int(rows[-1])
+        begun, block = low, 4 * block
+    return None
 
 
 def _together(instants: Iterable[Instant], reach: int) -> Iterator[tuple[int, list[int]]]:
