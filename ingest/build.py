@@ -16,6 +16,7 @@ from .busy import busy_rows
 from .devices import idle_devices, process_id, read_cuda_devices, read_gpus
 from .event_tables import WORK_KINDS, call_table, osrt_table, sorted_rows, sync_table, work_table
 from .fingerprint import profile_id
+from .integrity import add_sums
 from .kernel_names import collective_of, labels_of
 from .launches import LaunchIndex
 from .manifest import Coverage, Manifest
@@ -38,7 +39,7 @@ _UNREAD = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
 
 
 def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
-    """Read a capture and write the tables of its canonical profile into an empty directory.
+    """Read a capture and write the tables of its canonical profile, and their digests, into an empty directory.
 
     Raises:
         EvidenceError: PROFILE_CORRUPT when the source cannot be read through; what `step` raises.
@@ -47,6 +48,7 @@ def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
     writer = TableWriter(directory)
     with writer.finishing():
         manifest = _build(reader, writer, step)
+    add_sums(directory, writer.digests)
     return replace(manifest, files=writer.files())
 
 

@@ -15,6 +15,7 @@ import errno
 import json
 import os
 import shutil
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from ..contracts.errors import ErrorCode, EvidenceError
+from .integrity import SUMS, is_intact
 from .interrupt import Interrupt
 from .manifest import Manifest, read_manifest
 from .source import Source, read_source
@@ -34,13 +36,33 @@ from .tables import FORMAT_VERSION, TABLES
 SIZE_CAP = 20 * 2**30
 """`prune` keeps at most this many bytes of profiles, the most recently used ones."""
 
+PROFILE_FILES = (*(f"{table}.parquet" for table in TABLES), "manifest.json", "source.json")
+"""The files of a profile, beside the list of their digests."""
+
+State = tuple[tuple[int, int, int, int], ...]
+"""The number, size and times of change of each file of a profile."""
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def default_cache() -> Path:
-    """`NSYS_EVIDENCE_CACHE`, else the user's cache directory."""
-    chosen = os.environ.get("NSYS_EVIDENCE_CACHE")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("nsys-evidence")
+    """`NSYS_EVIDENCE_CACHE`, else the user's cache directory; where a home is read-only, one of the user's in the
+    directory for temporary files."""
+    if chosen := os.environ.get("NSYS_EVIDENCE_CACHE"):
+        return Path(chosen).expanduser()
+    usual = platformdirs.user_cache_path("nsys-evidence")
+    existing = next(path for path in (usual, *usual.parents) if path.exists())
+    if os.access(existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        return usual
+    temporary = Path(tempfile.gettempdir()) / f"nsys-evidence-{os.geteuid()}"
+    with suppress(OSError):
+        temporary.mkdir(mode=0o700)
+    with suppress(OSError):
+        found = temporary.lstat()
+        # What another user has put there under this name is not trusted.
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+            return temporary
+    return usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +79,8 @@ class Cache:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()  # the working directory may change under a server
-        self._root = directory / f"v{FORMAT_VERSION}"
+        self._root = self.directory / f"v{FORMAT_VERSION}"
+        self._verified: dict[str, State] = {}
 
     def manifest(self, profile_id: str) -> Manifest | None:
         """The manifest of a profile that is here and whole, None otherwise."""
@@ -68,6 +91,19 @@ class Cache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return manifest if whole and manifest.profile_id == profile_id else None
+
+    def verified(self, profile_id: str, interrupt: Interrupt) -> Manifest | None:
+        """The manifest of a profile that is here with the content it was written with, None otherwise.
+
+        The content is read once in a process, and again when a file's state is another one.
+        """
+        manifest, directory = self.manifest(profile_id), self.profile_directory(profile_id)
+        if manifest is None or self._verified.get(profile_id) == (state := _state(directory)):
+            return manifest
+        if state is None or not is_intact(directory, PROFILE_FILES, interrupt.check):
+            return None
+        self._verified[profile_id] = state
+        return manifest
 
     def profile_directory(self, profile_id: str) -> Path:
         """Where a profile is, or would be."""
@@ -149,19 +185,22 @@ class Cache:
                 continue
             return
 
-    def publish(self, staging: Path, manifest: Manifest) -> None:
+    def publish(self, staging: Path, manifest: Manifest, interrupt: Interrupt) -> None:
         """Make a staged profile visible by one rename; a whole one that is there already stays.
 
         Sources with other bytes may become the same profile at the same time, so the profile has a lock of its own.
         """
         target = self.profile_directory(manifest.profile_id)
         with FileLock(self._root / "locks" / f"{manifest.profile_id}.lock", thread_local=False):
-            if self.manifest(manifest.profile_id) is None:
+            if self.verified(manifest.profile_id, interrupt) is None:
                 doomed = staging / "damaged"
                 with suppress(FileNotFoundError):
                     target.rename(doomed)
+                target.parent.mkdir(exist_ok=True)  # `clear` may have removed it
                 profile = staging / "profile"
                 profile.rename(target)
+                if state := _state(target):
+                    self._verified[manifest.profile_id] = state
 
     def entries(self) -> list[CacheEntry]:
         """Profiles in the cache, the least recently used first."""
@@ -205,9 +244,26 @@ class Cache:
                 shutil.rmtree(left, ignore_errors=True)
 
     def clear(self) -> None:
-        """Remove everything that this program wrote here, of every format version."""
+        """Remove everything that this program wrote here, of every format version.
+
+        An ingest that runs goes on: its staging directory and its lock stay.
+
+        Raises:
+            EvidenceError: CACHE_UNWRITABLE when profiles stay that cannot be removed.
+        """
         for root in self.directory.glob("v[0-9]*"):
-            shutil.rmtree(root, ignore_errors=True)
+            if root != self._root:
+                shutil.rmtree(root, ignore_errors=True)
+        for entry in self.entries():
+            self._discard(self.profile_directory(entry.profile_id))
+        for folder in ("sources", "seen"):
+            shutil.rmtree(self._root / folder, ignore_errors=True)
+        self._sweep()
+        for folder in ("profiles", "staging", "."):
+            with suppress(OSError):
+                (self._root / folder).rmdir()
+        if self.entries():
+            raise self._coded(PermissionError(errno.EACCES, ""))
 
     def _put(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -231,3 +287,12 @@ class Cache:
             f"the cache cannot be written: {os.strerror(error.errno) if error.errno else 'input/output error'}",
             "set NSYS_EVIDENCE_CACHE to a directory that this user may write",
         )
+
+
+def _state(directory: Path) -> State | None:
+    """Of each file of a profile what changes when it is written to or replaced; None where one is missing."""
+    try:
+        found = [(directory / name).stat() for name in (*PROFILE_FILES, SUMS)]
+    except OSError:
+        return None
+    return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in found)

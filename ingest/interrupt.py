@@ -14,13 +14,17 @@ from ..contracts.errors import ErrorCode, EvidenceError
 _INSIST_S = 0.02
 
 
+class ProfileGoneError(EvidenceError):
+    """An opened profile left the cache before it was read: opening the capture again gives the answer."""
+
+
 @contextmanager
 def reading_profile() -> Iterator[None]:
     """A profile whose files are gone, evicted by another process or removed, is an error of the closed list."""
     try:
         yield
     except duckdb.IOException:
-        raise EvidenceError(
+        raise ProfileGoneError(
             ErrorCode.PROFILE_NOT_FOUND,
             "the profile left the cache while it was read",
             "call again: a capture that is given by its path is ingested again",

@@ -17,6 +17,7 @@ from ..contracts.wire import clean_text
 from .build import build_profile
 from .cache import Cache, default_cache
 from .detect import check_capture, open_reader, reading, schema_warnings, versions
+from .integrity import add_sums, digest_of
 from .interrupt import Interrupt
 from .manifest import Manifest
 from .profile import Profile
@@ -54,12 +55,12 @@ class Library:
             EvidenceError: with the code that says why it cannot be opened.
         """
         if _PROFILE_ID.fullmatch(reference):
-            return self._by_id(reference)
+            return self._by_id(reference, interrupt or Interrupt())
         path = self._allowed(reference)
         interrupt = interrupt or Interrupt()
         before = check_capture(path)
         digest = self._digest(path, before, interrupt)
-        found = self._cached(digest)
+        found = self._cached(digest, interrupt)
         if found is None:
             found = self._ingest(path, before, digest, interrupt, progress)
         source, manifest = found
@@ -74,12 +75,12 @@ class Library:
         """Whether a profile may be spoken of. With roots, only one that this library opened from a path below one."""
         return self._roots is None or profile_id in self._admitted
 
-    def _by_id(self, profile_id: str) -> Profile:
-        manifest, source = self.cache.manifest(profile_id), self.cache.source_of(profile_id)
+    def _by_id(self, profile_id: str, interrupt: Interrupt) -> Profile:
+        manifest, source = self.cache.verified(profile_id, interrupt), self.cache.source_of(profile_id)
         if manifest is None or source is None or not self.admits(profile_id):
             raise EvidenceError(
                 ErrorCode.PROFILE_NOT_FOUND,
-                f"no profile {profile_id} is in the cache",
+                f"no whole profile {profile_id} is in the cache",
                 "give the path of the capture instead; list_profiles shows the ids that are in the cache",
             )
         return self._profile(source, manifest)
@@ -125,9 +126,9 @@ class Library:
             self.cache.note_seen(key, {**state, "digest": digest})
         return digest
 
-    def _cached(self, digest: str) -> tuple[Source, Manifest] | None:
+    def _cached(self, digest: str, interrupt: Interrupt) -> tuple[Source, Manifest] | None:
         source = self.cache.source(digest)
-        manifest = self.cache.manifest(source.profile_id) if source else None
+        manifest = self.cache.verified(source.profile_id, interrupt) if source else None
         return (source, manifest) if source and manifest else None
 
     def _ingest(
@@ -136,7 +137,7 @@ class Library:
         reader = open_reader(path)
         try:
             with self.cache.writing(digest, interrupt) as staging:
-                if found := self._cached(digest):  # another process was first
+                if found := self._cached(digest, interrupt):  # another process was first
                     return found
 
                 def step(share: float, words: str) -> None:
@@ -165,7 +166,8 @@ class Library:
                 )
                 _check_unchanged(path, before)
                 (directory / "source.json").write_text(source.to_json(), encoding="utf-8")
-                self.cache.publish(staging, manifest)
+                add_sums(directory, {name: digest_of(directory / name) for name in ("manifest.json", "source.json")})
+                self.cache.publish(staging, manifest, interrupt)
                 self.cache.put_source(digest, source)
                 self.cache.prune(keep=manifest.profile_id)
                 step(1.0, "ready")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,22 @@ class Source:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The record as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+        """The record as JSON, with a digest of its own, by which a damaged one is known."""
+        record = asdict(self)
+        return json.dumps({**record, "sha256": _digest(record)}, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_source(path: Path) -> Source:
     """Read a source record. Raises OSError, ValueError, KeyError or TypeError when it is not a whole one."""
     data = json.loads(path.read_text(encoding="utf-8"))
+    if data["sha256"] != _digest({name: value for name, value in data.items() if name != "sha256"}):
+        raise ValueError("the record is damaged")
     tables = tuple(
         SourceTable(t["table"], t["rows"], tuple((name, kind) for name, kind in t["columns"])) for t in data["tables"]
     )
+    del data["sha256"]
     return Source(**{**data, "tables": tables, "warnings": tuple(data["warnings"])})
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

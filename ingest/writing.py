@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .fingerprint import RowsHash
+from .integrity import digest_of
 from .reader import NONE
 from .tables import TABLES
 
@@ -59,6 +60,7 @@ class TableWriter:
     Attributes:
         rows: rows written, by table.
         hashes: hashes of the rows, by table; they do not depend on the order of the rows.
+        digests: SHA-256 of the files, by file name, once all is written.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -68,6 +70,7 @@ class TableWriter:
         self._files = ExitStack()
         self.rows: dict[str, int] = {}
         self.hashes: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
 
     def write(self, name: str, columns: ColumnArrays, hashed: Iterable[str] = ()) -> None:
         """Write a whole table; the columns named in `hashed` enter the hash of its rows. See `parts`."""
@@ -79,8 +82,10 @@ class TableWriter:
         chosen = list(hashed)
         digest = RowsHash(name, chosen)
         self.rows[name] = 0
+        path = self._directory / f"{name}.parquet"
+        sink = self._files.enter_context(pa.OSFile(str(path), "wb"))
         writer = pq.ParquetWriter(
-            self._files.enter_context(pa.OSFile(str(self._directory / f"{name}.parquet"), "wb")),
+            sink,
             schema,
             compression="zstd",
             compression_level=1,
@@ -97,12 +102,17 @@ class TableWriter:
                 digest.add({column: np.asarray(columns[column]) for column in chosen})
                 self.hashes[name] = digest.digest()
 
+        def finish() -> None:
+            writer.close()
+            sink.close()
+            self.digests[path.name] = digest_of(path)
+
         for columns in parts:
             self.rows[name] += len(columns[schema.names[0]])
             self._queue(write, columns)
         if chosen:
             self.hashes.setdefault(name, digest.digest())
-        self._queue(writer.close)
+        self._queue(finish)
 
     def _queue(self, work: Any, *arguments: Any) -> None:
         """Hand work to the thread once it has finished what it had: the memory of two pieces is enough."""

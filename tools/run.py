@@ -20,7 +20,7 @@ from ..contracts.evidence import evidence_id
 from ..contracts.scope import trim_window
 from ..contracts.window import Window
 from ..contracts.wire import clean_text, dump_json
-from ..ingest.interrupt import Interrupt
+from ..ingest.interrupt import Interrupt, ProfileGoneError
 from ..ingest.manifest import Device
 from ..ingest.profile import Profile
 from .arguments import Arguments, parse_arguments
@@ -45,6 +45,13 @@ def run_skill(
     """
     interrupt = interrupt or Interrupt()
     arguments = parse_arguments(skill, given)
+    try:
+        return _answer(skill, arguments, workspace, interrupt)
+    except ProfileGoneError:  # evicted or cleared by another process: a path is ingested again
+        return _answer(skill, arguments, workspace, interrupt)
+
+
+def _answer(skill: Skill, arguments: Arguments, workspace: Workspace, interrupt: Interrupt) -> Envelope:
     profile = None
     if skill.profile and arguments.profile is not None:
         profile = workspace.library.open(arguments.profile, interrupt, workspace.progress)

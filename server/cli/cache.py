@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -44,7 +45,12 @@ def list_cache(as_json: bool) -> None:
 
 
 @cache.command()
-@click.option("--keep-gib", type=click.FloatRange(min=0), help="GiB of profiles to keep; 20 without it.")
+@click.option(
+    "--keep-gib",
+    type=click.FloatRange(min=0, max=2**20),
+    callback=lambda _context, _option, value: _a_number(value),
+    help="GiB of profiles to keep; 20 without it.",
+)
 @coded
 def prune(keep_gib: float | None) -> None:
     """Remove the profiles used longest ago until the rest fits."""
@@ -61,6 +67,12 @@ def clear() -> None:
     entries = store.entries()
     store.clear()
     _report(entries)
+
+
+def _a_number(value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("nan is not a size")
+    return value
 
 
 def _cache() -> Cache:

@@ -10,9 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.ingest import library as library_module
+from nsys_evidence.ingest.cache import PROFILE_FILES
+from nsys_evidence.ingest.integrity import SUMS
 from nsys_evidence.ingest.interrupt import Interrupt
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import Kernel, Layout, write_sqlite
@@ -117,9 +121,11 @@ class Counting(Interrupt):
 def test_a_capture_that_has_settled_is_not_read_to_be_known_again(
     directory: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    library = Library(cache=directory)
+
     def blocks_read() -> int:
         interrupt = Counting()
-        Library(cache=directory).open(str(capture), interrupt)
+        library.open(str(capture), interrupt)
         return interrupt.checks
 
     monkeypatch.setattr(library_module, "_SETTLED_S", 1e9)
@@ -153,8 +159,8 @@ def test_a_capture_that_changes_after_its_content_was_told_is_in_use(
     library = Library(cache=directory)
     cached = library._cached
 
-    def then_change(digest: str) -> object:
-        found = cached(digest)
+    def then_change(digest: str, interrupt: Interrupt) -> object:
+        found = cached(digest, interrupt)
         capture.write_bytes(changed)
         return found
 
@@ -193,6 +199,15 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+def flip(path: Path, place: int) -> None:
+    """Change one bit of a file, whose size and time of change stay."""
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_profile_is_never_read_and_ingested_again(directory: Path, capture: Path, damage: str) -> None:
     profile = Library(cache=directory).open(str(capture))
@@ -206,6 +221,49 @@ def test_a_damaged_profile_is_never_read_and_ingested_again(directory: Path, cap
     assert (again.id, steps > 5) == (profile.id, True)
     assert {table: (again.directory / f"{table}.parquet").read_bytes() for table in TABLES} == before
     assert whole(directory)
+
+
+@given(share=st.floats(0, 1, exclude_max=True), which=st.integers(0, len(PROFILE_FILES)))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_one_changed_bit_anywhere_in_a_profile_is_found_and_the_profile_made_again(
+    directory: Path, capture: Path, share: float, which: int
+) -> None:
+    profile = Library(cache=directory).open(str(capture))
+    path = profile.directory / [*PROFILE_FILES, SUMS][which]
+    before = path.read_bytes()
+    flip(path, int(share * len(before)))
+    again, steps = opened(Library(cache=directory), capture)
+    assert (again.id, steps > 5, path.read_bytes()) == (profile.id, True, before)
+
+
+@pytest.mark.parametrize("kept", [0, 1, -1])
+def test_a_profile_without_all_its_digests_is_made_again(directory: Path, capture: Path, kept: int) -> None:
+    sums = Library(cache=directory).open(str(capture)).directory / SUMS
+    before = sums.read_text()
+    sums.write_text("".join(before.splitlines(keepends=True)[:kept]))
+    assert opened(Library(cache=directory), capture)[1] > 5
+    assert sums.read_text() == before
+
+
+def test_a_table_that_changes_under_a_running_process_is_found(directory: Path, capture: Path) -> None:
+    library = Library(cache=directory)
+    profile = library.open(str(capture))
+    assert kernels(profile) == [(100, 200)]
+    assert opened(library, capture)[1] == 0
+    content = bytearray((profile.directory / "kernels.parquet").read_bytes())
+    content[10] ^= 1
+    (profile.directory / "kernels.parquet").write_bytes(content)
+    again, steps = opened(library, capture)
+    assert (again.id, steps > 5, kernels(again)) == (profile.id, True, [(100, 200)])
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_one_changed_bit_in_the_record_of_a_source_is_found(directory: Path, capture: Path, share: float) -> None:
+    source = Library(cache=directory).open(str(capture)).source
+    [record] = (directory / f"v{FORMAT_VERSION}" / "sources").glob("*.json")
+    flip(record, int(share * record.stat().st_size))
+    assert Library(cache=directory).open(str(capture)).source == source
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"tables": [1]}'])

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
-from nsys_evidence.ingest.cache import Cache
+from nsys_evidence.ingest.cache import Cache, default_cache
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import write_sqlite
 from nsys_evidence.ingest.tables import FORMAT_VERSION
@@ -49,6 +49,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from nsys_evidence.contracts.errors import EvidenceError
+from nsys_evidence.ingest.cache import default_cache
 from nsys_evidence.ingest.library import Library
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -126,10 +127,38 @@ def test_a_cache_that_may_only_be_read_gives_what_it_has() -> None:
             with pytest.raises(EvidenceError) as caught:
                 library.open(str(new))
             assert caught.value.code is ErrorCode.CACHE_UNWRITABLE
+            with pytest.raises(EvidenceError) as caught:
+                library.cache.clear()
+            assert caught.value.code is ErrorCode.CACHE_UNWRITABLE
+            assert library.open(str(known)).id == profile.id
         assert {path: path.stat().st_mtime_ns for path in place.rglob("*")} == before
     finally:
         for folder in (place, *place.rglob("*/")):
             folder.chmod(0o755)
+        shutil.rmtree(place)
+
+
+def test_in_a_home_that_may_only_be_read_the_cache_is_among_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Path(tempfile.mkdtemp())
+    try:
+        home, temporary = place / "home", place / "tmp"
+        home.mkdir(0o555)
+        temporary.mkdir()
+        temporary.chmod(0o777)
+        place.chmod(0o755)
+        path = write_sqlite(SMALL, place / "a.sqlite")
+        for name in ("NSYS_EVIDENCE_CACHE", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        with without_rights():
+            library = Library()
+            assert library.cache.directory == temporary / f"nsys-evidence-{os.geteuid()}"
+            assert kernels(library.open(str(path))) == [(100, 200)]
+            assert opened(Library(), path)[1] == 0
+            library.cache.directory.chmod(0o777)  # where others may write, nothing is trusted
+            assert default_cache().is_relative_to(home)
+    finally:
         shutil.rmtree(place)
 
 

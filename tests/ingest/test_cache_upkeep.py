@@ -80,6 +80,14 @@ def test_clearing_removes_every_format_and_nothing_else(three: tuple[Library, li
     assert opened(library, tmp_path / "0.sqlite")[1] > 5
 
 
+def test_clearing_leaves_a_running_ingest_alone(directory: Path, capture: Path) -> None:
+    def clear(share: float, words: str) -> None:
+        Cache(directory).clear()
+
+    profile = Library(cache=directory).open(str(capture), progress=clear)
+    assert profile.name == capture.name
+
+
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NSYS_EVIDENCE_CACHE", str(tmp_path / "chosen"))
     assert default_cache() == Library().cache.directory == tmp_path / "chosen"

@@ -76,19 +76,22 @@ def test_pruning_leaves_a_running_ingest_alone(directory: Path, capture: Path) -
     assert kernels(profile) == [(100, 200)]
 
 
-def test_of_two_processes_at_once_one_ingests(directory: Path, tmp_path: Path) -> None:
+def test_of_eight_processes_at_once_one_ingests_and_all_find_the_same(directory: Path, tmp_path: Path) -> None:
     path = write_sqlite(DEMO, tmp_path / "demo.sqlite")
     others: list[subprocess.Popen[str]] = []
 
-    def start_another(share: float, words: str) -> None:
-        if not others:
-            others.append(subprocess.Popen(command(directory, path, 0), stdout=subprocess.PIPE, text=True))
-            assert others[0].stdout is not None
-            assert others[0].stdout.readline() == "opening\n"
+    def start_others(share: float, words: str) -> None:
+        if others:
+            return
+        others.extend(
+            subprocess.Popen(command(directory, path, 0), stdout=subprocess.PIPE, text=True) for _ in range(7)
+        )
+        for other in others:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "opening\n"
 
-    profile = Library(cache=directory).open(str(path), progress=start_another)
-    said, _ = others[0].communicate()
-    assert said.split() == [profile.id, "0"]
+    profile = Library(cache=directory).open(str(path), progress=start_others)
+    assert [other.communicate()[0].split() for other in others] == [[profile.id, "0"]] * 7
     assert whole(directory)
 
 
@@ -154,7 +157,7 @@ def test_publishing_waits_for_whoever_publishes_the_same_profile(directory: Path
             shutil.copytree(built.directory, staging / "profile")
             if cache is second:
                 looked.wait()
-            cache.publish(staging, built.manifest)
+            cache.publish(staging, built.manifest, Interrupt())
         order.append(f"{digest} published")
 
     other = threading.Thread(target=publish, args=(second, "second"))

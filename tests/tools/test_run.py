@@ -10,6 +10,7 @@ import pytest
 
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.ingest.library import Library
+from nsys_evidence.ingest.profile import Profile
 from nsys_evidence.ingest.synthetic import (
     Call,
     Capture,
@@ -21,6 +22,8 @@ from nsys_evidence.ingest.synthetic import (
     demo_capture,
     write_sqlite,
 )
+from nsys_evidence.tools.registry import all_skills
+from nsys_evidence.tools.run import run_skill
 from nsys_evidence.tools.workspace import Workspace
 from tests.support import MemoryLedger, ask, rows_of, written
 
@@ -191,3 +194,23 @@ def test_results_about_busy_and_idle_time_say_what_they_are_of(maps: list[CudaDe
     path = written(Capture(kernels=[kernel(1_000)], cuda_devices=maps))
     for name in ("gpu_idle_gaps", "overlap_breakdown", "pipeline_bubble_metrics"):
         assert any(basis in note for note in ask(name, path)["notes"]), name
+
+
+def test_a_profile_that_is_evicted_under_a_call_is_ingested_again_and_the_answer_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(cache=tmp_path / "cache")
+    workspace = Workspace(library, MemoryLedger())
+    path = written(Capture(kernels=[kernel(1_000), kernel(3_000)]))
+    skill, given = all_skills()["top_kernels"], {"profile": str(path)}
+    expected = run_skill(skill, given, workspace)
+    opening, evictions = library.open, iter([library.cache.clear])
+
+    def open_and_lose(*arguments: Any) -> Profile:
+        profile = opening(*arguments)
+        next(evictions, lambda: None)()  # as another process may, between the look and the query
+        return profile
+
+    monkeypatch.setattr(library, "open", open_and_lose)
+    assert run_skill(skill, given, workspace) == expected
+    assert next(evictions, None) is None
