@@ -125,7 +125,9 @@ def _validator(skill_name: str, schema_text: str) -> Draft202012Validator:
 
 def _invalid(skill: Skill, message: str, name: str | None, schema: Mapping[str, Any]) -> EvidenceError:
     if name in schema["properties"]:
-        hint = f"{name} takes {json.dumps(schema['properties'][name])}; leave it out for its default"
+        hint = f"{name} takes {json.dumps(schema['properties'][name])}"
+        if name not in schema["required"]:
+            hint += "; leave it out for its default"
     else:
         hint = f"{skill.name} needs {', '.join(schema['required']) or 'no argument'}"
     return EvidenceError(ErrorCode.INVALID_ARGUMENT, message, hint, argument=name)

@@ -5,6 +5,10 @@ Modules that a command needs are imported when it runs, so that every command st
 
 from __future__ import annotations
 
+import io
+import os
+import sys
+
 import click
 
 from .. import DISTRIBUTION, version
@@ -12,6 +16,7 @@ from .cache import cache
 from .captures import info, ingest
 from .demo import demo
 from .evidence import evidence
+from .running import FAILED
 from .serve import serve
 from .skill import skill
 
@@ -28,4 +33,12 @@ for _command in (serve, demo, skill, ingest, cache, info, evidence):
 
 def main() -> None:
     """The entry point of the command `nsys-evidence`."""
-    cli(prog_name=DISTRIBUTION)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names in a capture know no locale
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        cli(prog_name=DISTRIBUTION)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that nothing is tried again at the end
+        click.echo(f"{DISTRIBUTION}: the output cannot be written: {error.strerror}", err=True)
+        sys.exit(FAILED)

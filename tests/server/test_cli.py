@@ -170,6 +170,11 @@ def test_what_was_not_foreseen_is_a_coded_error_without_a_trace(demo: Path, monk
     assert "secret" not in result.output
 
 
+def test_a_size_that_is_no_number_is_wrong_usage() -> None:
+    for size in ("nan", "inf", "1e300", "-1"):
+        assert "--keep-gib" in usage_of("cache", "prune", "--keep-gib", size)
+
+
 def test_the_list_and_the_reference_come_from_the_registry() -> None:
     listed = json.loads(command("skill", "list", "--format", "json").stdout)
     assert [entry["name"] for entry in listed] == list(all_skills())
@@ -183,6 +188,18 @@ def test_the_list_and_the_reference_come_from_the_registry() -> None:
         assert page.exit_code == 0, page.output
         for name in tool.input_schema["properties"]:
             assert f"\n{name} " in page.stdout
+
+
+def test_the_output_is_utf8_in_any_locale_and_a_full_disk_ends_it_without_a_trace(demo: Path) -> None:
+    arguments = [sys.executable, "-m", "nsys_evidence.server", "skill", "run", "gpu_idle_gaps", str(demo)]
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    shown = subprocess.run(arguments, capture_output=True, env=plain, check=True)
+    assert "10 to 100 µs" in shown.stdout.decode("utf-8")
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([*arguments, "--format", "json"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.decode().splitlines()[-1].startswith("nsys-evidence: the output cannot be written")
+    assert b"Traceback" not in ended.stderr
 
 
 def test_info_is_profile_info(demo: Path) -> None:
