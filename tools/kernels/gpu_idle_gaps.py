@@ -164,7 +164,7 @@ def _rows(
     window = call.window
     starts = {gap: Border(gap.gpu, gap.stream, gap.start) for gap in gaps if gap.start > window.start_ns}
     ends = {gap: Border(gap.gpu, gap.stream, gap.end) for gap in gaps if gap.end < window.end_ns}
-    ended, started = work_at(call, "end", list(starts.values())), work_at(call, "start", list(ends.values()))
+    ended, started = work_at(call, list(starts.values()), list(ends.values()))
     before = {gap: ended[border] for gap, border in starts.items() if border in ended}
     after = {gap: started[border] for gap, border in ends.items() if border in started}
     streams = _stream_labels(call, gaps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ..call import Call
 from ..memory.operations import operation_of
@@ -44,29 +44,41 @@ class WorkAt:
     kernel: str | None
 
 
-def work_at(call: Call[Any], edge: Literal["start", "end"], borders: Sequence[Border]) -> dict[Border, WorkAt]:
-    """The work that starts, or ends, exactly at each border; for the few that are shown.
+def work_at(
+    call: Call[Any], ended: Sequence[Border], started: Sequence[Border]
+) -> tuple[dict[Border, WorkAt], dict[Border, WorkAt]]:
+    """The work that ends exactly at each of some borders, and the work that starts at others; for the few shown.
 
     Of several, the first by kind (kernel, graph, copy, set), stream, and name or direction.
     """
-    if not borders:
-        return {}
-    at = ", ".join(map(str, sorted({border.instant for border in borders})))
+    if not (ended or started):
+        return {}, {}
     rows = call.sql(
-        " UNION ALL ".join(
-            f"""SELECT {kind}, stream, {what}, thread, gpu, "{edge}" FROM {table}
-            WHERE {call.on_devices} AND start < "end" AND "{edge}" IN (SELECT unnest([{at}]))"""
+        f"WITH ends AS ({_instants(ended)}), starts AS ({_instants(started)}) "
+        + " UNION ALL ".join(
+            f"""SELECT {kind}, stream, {what}, thread, gpu, start, "end" FROM {table}
+            WHERE {call.on_devices} AND start < "end" AND ("end" IN (FROM ends) OR start IN (FROM starts))"""
             for kind, table, what in _PARTS
         )
         + " ORDER BY ALL"
     )
-    found: dict[Border, tuple[int, int | None, int | None]] = {}
-    for kind, stream, what, thread, gpu, instant in rows:
-        for border in (Border(gpu, None, instant), Border(gpu, stream, instant)):
-            found.setdefault(border, (kind, what, thread))
-    shown = {border: found[border] for border in borders if border in found}
-    kernels = call.kernel_labels(what for kind, what, _ in shown.values() if kind == _KERNEL and what is not None)
-    return {border: _described(kind, what, thread, kernels) for border, (kind, what, thread) in shown.items()}
+    at_end: dict[Border, tuple[int, int | None, int | None]] = {}
+    at_start: dict[Border, tuple[int, int | None, int | None]] = {}
+    for kind, stream, what, thread, gpu, start, end in rows:
+        for found, instant in ((at_end, end), (at_start, start)):
+            for border in (Border(gpu, None, instant), Border(gpu, stream, instant)):
+                found.setdefault(border, (kind, what, thread))
+    shown = [at_end[border] for border in ended if border in at_end]
+    shown += [at_start[border] for border in started if border in at_start]
+    kernels = call.kernel_labels(what for kind, what, _ in shown if kind == _KERNEL and what is not None)
+    return (
+        {border: _described(*at_end[border], kernels) for border in ended if border in at_end},
+        {border: _described(*at_start[border], kernels) for border in started if border in at_start},
+    )
+
+
+def _instants(borders: Sequence[Border]) -> str:
+    return f"SELECT unnest([{', '.join(map(str, sorted({border.instant for border in borders})))}]::BIGINT[])"
 
 
 def _described(kind: int, what: int | None, thread: int | None, kernels: Mapping[int, tuple[str, str]]) -> WorkAt:

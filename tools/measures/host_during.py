@@ -88,10 +88,10 @@ class HostCalls:
 
 def launching_threads(call: Call[Any]) -> dict[int, tuple[int, ...]]:
     """The threads that launched any work of each selected device, in the whole capture, by `gpu`."""
-    work = " UNION ALL ".join(
+    work = " UNION ".join(
         f"SELECT gpu, thread FROM {table} WHERE {call.on_devices}" for table in ("kernels", "graphs", "copies", "sets")
     )
-    rows = call.sql(f"SELECT DISTINCT gpu, thread FROM ({work}) WHERE thread IS NOT NULL ORDER BY gpu, thread")
+    rows = call.sql(f"SELECT gpu, thread FROM ({work}) WHERE thread IS NOT NULL ORDER BY gpu, thread")
     return {device.gpu: tuple(thread for gpu, thread in rows if gpu == device.gpu) for device in call.devices}
 
 

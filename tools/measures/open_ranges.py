@@ -16,7 +16,7 @@ from ..call import Call
 Instant = tuple[int, int]
 """A thread and an instant in ns."""
 
-_ROWS = 500_000
+_ROWS = 4_000_000
 """Instants of a thread are looked up together where about so many ranges of the capture lie between them."""
 
 
