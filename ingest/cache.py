@@ -42,7 +42,8 @@ PROFILE_FILES = (*(f"{table}.parquet" for table in TABLES), "manifest.json", "so
 State = tuple[tuple[int, int, int, int], ...]
 """The number, size and times of change of each file of a profile."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says when there is no room."""
 
 
 def default_cache() -> Path:
@@ -276,7 +277,7 @@ class Cache:
                 temporary.unlink(missing_ok=True)
 
     def _coded(self, error: OSError) -> EvidenceError:
-        if error.errno in _FULL:
+        if error.errno in DISK_FULL:
             return EvidenceError(
                 ErrorCode.DISK_FULL,
                 "the disk of the cache is full; nothing was kept of this ingest",

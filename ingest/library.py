@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import threading
 import time
@@ -14,9 +13,13 @@ from pathlib import Path
 
 from ..contracts.errors import ErrorCode, EvidenceError
 from ..contracts.wire import clean_text
-from .build import build_profile
-from .cache import Cache, default_cache
-from .detect import check_capture, open_reader, reading, schema_warnings, versions
+from .build import Step, build_profile
+from .cache import PROFILE_FILES, Cache, default_cache
+from .canonical import take_in
+from .forms.detect import find_capture
+from .forms.export import schema_warnings, versions
+from .forms.found import Form, Found, reading
+from .forms.open import open_reader
 from .integrity import add_sums, digest_of
 from .interrupt import Interrupt
 from .manifest import Manifest
@@ -58,12 +61,11 @@ class Library:
             return self._by_id(reference, interrupt or Interrupt())
         path = self._allowed(reference)
         interrupt = interrupt or Interrupt()
-        before = check_capture(path)
-        digest = self._digest(path, before, interrupt)
-        found = self._cached(digest, interrupt)
-        if found is None:
-            found = self._ingest(path, before, digest, interrupt, progress)
-        source, manifest = found
+        found = find_capture(path)
+        self._check_files(found)
+        digest = self._digest(found, interrupt)
+        known = self._cached(digest, interrupt) or self._ingest(found, digest, interrupt, progress)
+        source, manifest = known
         self._admitted.add(manifest.profile_id)
         return self._profile(replace(source, name=clean_text(path.name)), manifest)
 
@@ -95,9 +97,9 @@ class Library:
             raise EvidenceError(
                 ErrorCode.PROFILE_NOT_FOUND,
                 "that is no path",
-                "give the absolute path of an nsys SQLite export, or a profile id that list_profiles shows",
+                "give the absolute path of a capture, or a profile id that list_profiles shows",
             )
-        if self._roots is not None and not any(path.is_relative_to(root) for root in self._roots):
+        if not self._inside(path):
             raise EvidenceError(
                 ErrorCode.PATH_NOT_ALLOWED,
                 f"{Path(reference).name} is outside the directories that this server may read",
@@ -105,25 +107,32 @@ class Library:
             )
         return path
 
-    def _digest(self, path: Path, found: os.stat_result, interrupt: Interrupt) -> str:
-        """SHA-256 of the content. Known from before when the path has the same file, size and times as then."""
-        state: dict[str, object] = {
-            "file": [found.st_dev, found.st_ino],
-            "size": found.st_size,
-            "times": [found.st_mtime_ns, found.st_ctime_ns],
-        }
-        key = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    def _inside(self, path: Path) -> bool:
+        return self._roots is None or any(path.is_relative_to(root) for root in self._roots)
+
+    def _check_files(self, found: Found) -> None:
+        """The files of a directory may be links: none of them may lead out of the roots either."""
+        files = (found.path / name for name in PROFILE_FILES) if found.form is Form.CANONICAL else found.files
+        for file in files:
+            if not self._inside(file.resolve()):
+                raise EvidenceError(
+                    ErrorCode.PATH_NOT_ALLOWED,
+                    f"{file.name} in {found.path.name} leads outside the directories that this server may read",
+                    "give a capture that lies wholly below a directory that the server was started with "
+                    "(serve --root DIR)",
+                )
+
+    def _digest(self, found: Found, interrupt: Interrupt) -> str:
+        """The digest of the content. Known from before when the path has the same files in the same state as then."""
+        states = [list(state) for state in found.states]
+        key = hashlib.sha256(str(found.path).encode("utf-8", "surrogateescape")).hexdigest()[:32]
         noted = self.cache.seen(key)
-        if noted and {name: noted.get(name) for name in state} == state:
+        if noted and noted.get("files") == states:
             return str(noted["digest"])
-        hasher = hashlib.sha256()
-        with reading(path), path.open("rb") as file:
-            while block := file.read(1 << 22):
-                hasher.update(block)
-                interrupt.check()
-        digest = hasher.hexdigest()
-        if time.time() - max(found.st_mtime, found.st_ctime) > _SETTLED_S:
-            self.cache.note_seen(key, {**state, "digest": digest})
+        with reading(found.path):
+            digest = found.digest(interrupt.check)
+        if time.time() - found.changed > _SETTLED_S:
+            self.cache.note_seen(key, {"files": states, "digest": digest})
         return digest
 
     def _cached(self, digest: str, interrupt: Interrupt) -> tuple[Source, Manifest] | None:
@@ -132,48 +141,29 @@ class Library:
         return (source, manifest) if source and manifest else None
 
     def _ingest(
-        self, path: Path, before: os.stat_result, digest: str, interrupt: Interrupt, progress: Progress | None
+        self, found: Found, digest: str, interrupt: Interrupt, progress: Progress | None
     ) -> tuple[Source, Manifest]:
-        reader = open_reader(path)
-        try:
-            with self.cache.writing(digest, interrupt) as staging:
-                if found := self._cached(digest, interrupt):  # another process was first
-                    return found
+        def step(share: float, words: str) -> None:
+            interrupt.check()
+            if progress is not None:
+                progress(share, words)
 
-                def step(share: float, words: str) -> None:
-                    interrupt.check()
-                    if progress is not None:
-                        progress(share, words)
-
-                directory = staging / "profile"
-                directory.mkdir()
-                try:
-                    manifest = build_profile(reader, directory, step)
-                except EvidenceError:
-                    _check_unchanged(path, before)  # which explains what looks like damage
-                    raise
-                manifest.write(directory)
-                nsys_version, schema_version = versions(reader)
-                source = Source(
-                    name=clean_text(path.name),
-                    form=reader.form,
-                    size_bytes=before.st_size,
-                    nsys_version=nsys_version,
-                    schema_version=schema_version,
-                    tables=reader.tables(),
-                    profile_id=manifest.profile_id,
-                    warnings=(*schema_warnings(schema_version), *missing_columns(reader)),
-                )
-                _check_unchanged(path, before)
-                (directory / "source.json").write_text(source.to_json(), encoding="utf-8")
-                add_sums(directory, {name: digest_of(directory / name) for name in ("manifest.json", "source.json")})
-                self.cache.publish(staging, manifest, interrupt)
-                self.cache.put_source(digest, source)
-                self.cache.prune(keep=manifest.profile_id)
-                step(1.0, "ready")
-                return source, manifest
-        finally:
-            reader.close()
+        with self.cache.writing(digest, interrupt) as staging:
+            if known := self._cached(digest, interrupt):  # another process was first
+                return known
+            directory = staging / "profile"
+            directory.mkdir()
+            if found.form is Form.CANONICAL:
+                source, manifest = take_in(found.path, directory, interrupt)
+                source = replace(source, form=found.form.value)
+            else:
+                source, manifest = _build(found, directory, step)
+            found.check_unchanged()
+            self.cache.publish(staging, manifest, interrupt)
+            self.cache.put_source(digest, source)
+            self.cache.prune(keep=manifest.profile_id)
+            step(1.0, "ready")
+            return source, manifest
 
     def _profile(self, source: Source, manifest: Manifest) -> Profile:
         self.cache.touch(manifest.profile_id)
@@ -188,12 +178,29 @@ class Library:
             return profile
 
 
-def _check_unchanged(path: Path, before: os.stat_result) -> None:
-    with reading(path):
-        after = path.stat()
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise EvidenceError(
-            ErrorCode.PROFILE_IN_USE,
-            f"{path.name} changed while it was read",
-            "wait until the program that writes it has finished, then call again",
+def _build(found: Found, directory: Path, step: Step) -> tuple[Source, Manifest]:
+    """Read a capture and write its canonical directory, whole, into an empty one."""
+    reader = open_reader(found)
+    try:
+        try:
+            manifest = build_profile(reader, directory, step)
+        except EvidenceError:
+            found.check_unchanged()  # which explains what looks like damage
+            raise
+        manifest.write(directory)
+        nsys_version, schema_version = versions(reader)
+        source = Source(
+            name=clean_text(found.path.name),
+            form=found.form.value,
+            size_bytes=found.size_bytes,
+            nsys_version=nsys_version,
+            schema_version=schema_version,
+            tables=reader.tables(),
+            profile_id=manifest.profile_id,
+            warnings=(*schema_warnings(schema_version), *missing_columns(reader)),
         )
+        (directory / "source.json").write_text(source.to_json(), encoding="utf-8")
+        add_sums(directory, {name: digest_of(directory / name) for name in ("manifest.json", "source.json")})
+    finally:
+        reader.close()
+    return source, manifest

@@ -116,8 +116,6 @@ class Columns:
 class Reader(Protocol):
     """A capture opened for reading."""
 
-    form: str
-
     def table_names(self) -> tuple[str, ...]:
         """The names of all tables, as the source spells them."""
 

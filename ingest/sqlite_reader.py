@@ -33,8 +33,6 @@ def _quoted(name: str) -> str:
 class SqliteReader:
     """An SQLite export, opened read-only and immutable: nothing is written beside it. See `reader.Reader`."""
 
-    form = "sqlite"
-
     def __init__(self, path: Path) -> None:
         self._uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
         with _CodedErrors():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
@@ -16,21 +17,30 @@ EVENT_TABLES = ("kernels", "copies", "sets", "graphs", "calls", "syncs", "osrt",
 
 @click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+@click.option(
+    "-o", "directory", type=click.Path(path_type=Path), help="Write the profile of one capture to a new directory too."
+)
 @format_option
 @coded
-def ingest(captures: tuple[str, ...], as_json: bool) -> None:
+def ingest(captures: tuple[str, ...], directory: Path | None, as_json: bool) -> None:
     """Take captures into the cache: one line each, with its profile id and its number of events.
 
-    A capture that cannot be taken in does not keep the others out. How long each took goes to stderr.
+    A capture that cannot be taken in does not keep the others out. How long each took goes to stderr. The directory
+    that -o writes is a capture like any other: copied to another machine it gives the same answers there.
     """
     from ...contracts.wire import clean_text, dump_json
+    from ...ingest.canonical import write_out
 
+    if directory is not None and len(captures) > 1:
+        raise click.BadParameter("it takes one capture at a time", param_hint="-o")
     failed = False
     with user_workspace() as workspace:
         for capture in captures:
             began = time.monotonic()
             try:
                 profile = workspace.library.open(capture, progress=workspace.progress)
+                if directory is not None:
+                    write_out(profile.directory, directory)
             except EvidenceError as error:
                 failed = True
                 show_error(error, as_json)

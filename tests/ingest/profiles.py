@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from nsys_evidence.ingest.build import build_profile
-from nsys_evidence.ingest.detect import open_reader
+from nsys_evidence.ingest.forms.detect import find_capture
+from nsys_evidence.ingest.forms.open import open_reader
 from nsys_evidence.ingest.manifest import Manifest
 from nsys_evidence.ingest.synthetic import Capture, Layout
 from nsys_evidence.ingest.tables import TABLES
@@ -51,7 +52,7 @@ class Built:
 def build_file(path: Path) -> Built:
     """The canonical profile of a capture file."""
     directory = Path(tempfile.mkdtemp(dir=scratch()))
-    reader = open_reader(path)
+    reader = open_reader(find_capture(path))
     try:
         return Built(build_profile(reader, directory, lambda share, words: None), directory)
     finally:

@@ -16,7 +16,7 @@ import pytest
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import Capture, Kernel, Layout, Range, demo_capture, write_sqlite
-from tests.support import SHARED, needs_shared
+from tests.parquet_export import write_parquetdir
 
 CAPTURE = Capture(kernels=[Kernel(100, 200, 0, 1, 7, 1, 42, "k()")], ranges=[Range(1, 2, 42, 42, "r")])
 
@@ -94,11 +94,59 @@ def test_a_directory_is_no_capture(refused: Refused, tmp_path: Path) -> None:
     assert refused(tmp_path).code is ErrorCode.NOT_A_CAPTURE_DIRECTORY
 
 
-def test_a_directory_of_parquet_files_is_a_form_that_is_not_read(refused: Refused, tmp_path: Path) -> None:
-    write(tmp_path / "StringIds.parquet", b"PAR1")
+def test_a_directory_of_captures_names_them(refused: Refused, tmp_path: Path) -> None:
+    for name in ("b.sqlite", "a.nsys-rep", "notes.txt"):
+        write(tmp_path / name, b"x")
     error = refused(tmp_path)
-    assert error.code is ErrorCode.UNSUPPORTED_FORMAT
-    assert "nsys export --type sqlite" in error.hint
+    assert error.code is ErrorCode.NOT_A_CAPTURE_DIRECTORY
+    assert "a.nsys-rep, b.sqlite" in error.hint
+    assert "notes" not in error.hint
+
+
+def test_a_directory_of_other_parquet_files_is_no_capture(refused: Refused, tmp_path: Path) -> None:
+    write(tmp_path / "sales.parquet", b"PAR1")
+    error = refused(tmp_path)
+    assert error.code is ErrorCode.NOT_A_CAPTURE_DIRECTORY
+    assert "no table of an nsys export" in error.message
+    assert refused(tmp_path / "sales.parquet").code is ErrorCode.NOT_A_CAPTURE
+
+
+def test_a_parquet_export_without_its_strings_is_not_whole(refused: Refused, good: Path, tmp_path: Path) -> None:
+    export = write_parquetdir(good, tmp_path / "export")
+    (export / "StringIds.parquet").unlink()
+    error = refused(export)
+    assert error.code is ErrorCode.PROFILE_CORRUPT
+    assert "StringIds.parquet" in error.message
+    assert "nsys export --type parquetdir" in error.hint
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut short", "no Parquet", "overwritten", "a directory", "a dead link"])
+@pytest.mark.parametrize("table", ["CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"])
+def test_a_damaged_file_of_a_parquet_export_is_named(
+    refused: Refused, good: Path, tmp_path: Path, table: str, damage: str
+) -> None:
+    export = write_parquetdir(good, tmp_path / "export")
+    file = export / f"{table}.parquet"
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "a directory":
+        file.mkdir()
+    elif damage == "a dead link":
+        file.symlink_to(tmp_path / "nowhere")
+    else:
+        middle = len(content) // 2
+        file.write_bytes(
+            {
+                "empty": b"",
+                "cut short": content[:-20],
+                "no Parquet": b"hello" * 100,
+                "overwritten": content[:4] + b"\xff" * (middle - 4) + content[middle:],
+            }[damage]
+        )
+    error = refused(export)
+    assert error.code is ErrorCode.PROFILE_CORRUPT
+    assert file.name in error.message
+    assert "nsys export --type parquetdir" in error.hint
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"\0" * 4096, b"SQLite format 2\0" + b"\0" * 4096, b"SQLite"])
@@ -112,9 +160,6 @@ def test_a_file_of_another_kind_is_no_capture_whatever_its_suffix(
     ("name", "content", "command"),
     [
         ("run.qdstrm", b"\x01\x02raw", "QdstrmImporter -i run.qdstrm"),
-        ("run.nsys-rep", b"anything", "nsys export --type sqlite run.nsys-rep"),
-        ("run.qdrep", b"anything", "nsys export --type sqlite run.qdrep"),
-        ("renamed.bin", b"NVIDIA Tegra Profiler Report\0\0", "nsys export --type sqlite renamed.bin"),
         ("run.json", b'{"a": 1}', "nsys export --type sqlite"),
         ("run.jsonl", b'{"a": 1}\n', "nsys export --type sqlite"),
         ("run.arrow", b"ARROW1\0\0", "nsys export --type sqlite"),
@@ -130,12 +175,9 @@ def test_a_form_that_is_not_read_names_the_command_that_makes_one_that_is(
     assert command in error.hint
 
 
-@needs_shared
-def test_a_real_report_is_known_by_its_content(refused: Refused, tmp_path: Path) -> None:
-    report = SHARED / "captures" / "cpu_nvtx_osrt-2023.4.4.nsys-rep"
-    assert refused(report).code is ErrorCode.UNSUPPORTED_FORMAT
-    assert refused(write(tmp_path / "x.sqlite", report.read_bytes())).code is ErrorCode.UNSUPPORTED_FORMAT
-    assert refused(report.with_suffix(".parquetdir")).code is ErrorCode.UNSUPPORTED_FORMAT
+@pytest.mark.parametrize("name", ["run.nsys-rep", "run.qdrep"])
+def test_a_report_by_name_alone_is_damaged(refused: Refused, tmp_path: Path, name: str) -> None:
+    assert refused(write(tmp_path / name, b"anything")).code is ErrorCode.PROFILE_CORRUPT
 
 
 def test_a_file_that_is_not_to_be_ingested_is_refused_after_its_first_bytes(library: Library, tmp_path: Path) -> None:
@@ -143,7 +185,7 @@ def test_a_file_that_is_not_to_be_ingested_is_refused_after_its_first_bytes(libr
     os.truncate(large, 2**42)  # a hole of 4 TiB: reading it through would take hours
     with pytest.raises(EvidenceError) as caught:
         library.open(str(large))
-    assert caught.value.code is ErrorCode.UNSUPPORTED_FORMAT
+    assert caught.value.code is ErrorCode.PROFILE_CORRUPT
 
 
 def test_an_sqlite_file_of_somebody_else_is_no_nsys_export(refused: Refused, tmp_path: Path) -> None:

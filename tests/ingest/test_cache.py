@@ -224,7 +224,7 @@ def test_a_damaged_profile_is_never_read_and_ingested_again(directory: Path, cap
 
 
 @given(share=st.floats(0, 1, exclude_max=True), which=st.integers(0, len(PROFILE_FILES)))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_changed_bit_anywhere_in_a_profile_is_found_and_the_profile_made_again(
     directory: Path, capture: Path, share: float, which: int
 ) -> None:
@@ -258,7 +258,7 @@ def test_a_table_that_changes_under_a_running_process_is_found(directory: Path, 
 
 
 @given(share=st.floats(0, 1, exclude_max=True))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_changed_bit_in_the_record_of_a_source_is_found(directory: Path, capture: Path, share: float) -> None:
     source = Library(cache=directory).open(str(capture)).source
     [record] = (directory / f"v{FORMAT_VERSION}" / "sources").glob("*.json")

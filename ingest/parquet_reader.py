@@ -1,0 +1,206 @@
+"""Reads a Parquet export of nsys (`nsys export --type parquetdir`): a directory with one file a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..contracts.errors import ErrorCode, EvidenceError
+from .reader import NONE, Coder, ColumnKind, Columns, Ints, narrowest, resolve_table
+from .source import SourceTable
+
+_BATCH_ROWS = 65_536
+
+
+class ParquetReader:
+    """A Parquet export. See `reader.Reader`.
+
+    SQLite has one type of integers, and texts that may be null; values are given here as they are read from there:
+    unsigned ones with their bits as they are, so that all ones is -1, and no text as an empty one.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = {file.stem: file for file in files}
+        self._schemas: dict[str, pa.Schema] = {}
+        self._rows: dict[str, int] = {}
+        for table, file in self._files.items():
+            with _coded_errors(file):
+                described = pq.ParquetFile(file)
+                try:
+                    self._schemas[table] = described.schema_arrow
+                    self._rows[table] = described.metadata.num_rows
+                finally:
+                    described.close()
+
+    def close(self) -> None:
+        """See `Reader.close`; files are open only while they are read."""
+
+    def table_names(self) -> tuple[str, ...]:
+        """See `Reader.table_names`."""
+        return tuple(self._files)
+
+    def has(self, table: str) -> bool:
+        """See `Reader.has`."""
+        return resolve_table(table, self._files) is not None
+
+    def column_names(self, table: str) -> frozenset[str]:
+        """See `Reader.column_names`."""
+        name = resolve_table(table, self._files)
+        return frozenset(column.lower() for column in self._schemas[name].names) if name else frozenset()
+
+    def extent(self, table: str) -> tuple[int, int] | None:
+        """See `Reader.extent`."""
+        edges = []
+        for batch in self._batches(table, ["start"]):
+            bounds = pc.min_max(_integers(batch.column(0)))
+            if bounds["min"].is_valid:
+                edges += [bounds["min"].as_py(), bounds["max"].as_py()]
+        return (min(edges), max(edges)) if edges else None
+
+    def strings(self) -> tuple[Ints, pa.ChunkedArray[Any]]:
+        """See `Reader.strings`."""
+        rows = self._pairs("StringIds", "id", "value")
+        rows = rows.take(pc.sort_indices(rows, [("key", "ascending"), ("value", "ascending")]))
+        return rows.column("key").to_numpy(), rows.column("value")
+
+    def pairs(self, table: str, key: str, value: str) -> Iterable[tuple[Any, str]]:
+        """See `Reader.pairs`."""
+        rows = self._pairs(table, key, value)
+        return [tuple(_decoded(value) for value in row.values()) for row in rows.to_pylist()]
+
+    def _pairs(self, table: str, key: str, value: str) -> pa.Table:
+        """The columns `key` and `value`, the second as bytes, of the rows that have both."""
+        batches = [
+            pa.table({"key": _plain(batch.column(0)), "value": _bytes(batch.column(1))})
+            for batch in self._batches(table, [key, value])
+        ]
+        if not batches:
+            return pa.table({"key": pa.array([], pa.int64()), "value": pa.array([], pa.binary())})
+        return pa.concat_tables(batches).drop_null().combine_chunks()
+
+    def tables(self) -> tuple[SourceTable, ...]:
+        """See `Reader.tables`."""
+        return tuple(
+            SourceTable(table, self._rows[table], tuple((column.name, str(column.type)) for column in schema))
+            for table, schema in self._schemas.items()
+        )
+
+    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[float], None]) -> Columns:
+        """See `Reader.read`."""
+        present = self.column_names(table)
+        wanted = {column: kind for column, kind in columns.items() if column.lower() in present}
+        if not wanted:
+            return Columns(0)
+        coders = {column: Coder() for column, kind in wanted.items() if kind != "int"}
+        chunks: dict[str, list[npt.NDArray[Any]]] = {column: [] for column in wanted}
+        done, rows = 0, self._rows[resolve_table(table, self._files) or ""]
+        for batch in self._batches(table, list(wanted)):
+            for position, (column, kind) in enumerate(wanted.items()):
+                values = batch.column(position)
+                if kind == "int":
+                    chunks[column].append(_integers(values).fill_null(NONE).to_numpy(zero_copy_only=False))
+                else:
+                    plain = _bytes(values).fill_null(b"") if kind == "text" else _integers(values)
+                    codes = coders[column].encode(plain)
+                    chunks[column].append(codes.astype(narrowest(len(coders[column].values)), copy=False))
+            done += batch.num_rows
+            tick(done / max(1, rows))
+        result = Columns(done)
+        for column, kind in wanted.items():
+            dtype = np.int64 if kind == "int" else narrowest(len(coders[column].values))
+            joined = np.concatenate([np.empty(0, dtype), *chunks.pop(column)], dtype=dtype, casting="same_kind")
+            if kind == "int":
+                result.ints[column] = joined
+            else:
+                result.codes[column] = joined
+                result.values[column] = coders[column].texts() if kind == "text" else coders[column].values
+        return result
+
+    def _batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns of a table in this order, a batch at a time; nothing when the table or one of them is not there."""
+        name = resolve_table(table, self._files)
+        if name is None:
+            return
+        spelled = {column.lower(): column for column in self._schemas[name].names}
+        if any(column.lower() not in spelled for column in columns):
+            return
+        chosen = [spelled[column.lower()] for column in columns]
+        with _coded_errors(self._files[name]):
+            file = pq.ParquetFile(self._files[name], page_checksum_verification=True)
+            try:
+                for batch in file.iter_batches(_BATCH_ROWS, columns=chosen):
+                    yield batch.select(chosen)
+            finally:
+                file.close()
+
+
+def _decoded(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _plain(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Texts as bytes, and anything else as integers: the values of a column that may be either."""
+    return _bytes(values) if _is_text(values.type) else _integers(values)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return any(
+        check(kind)
+        for check in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_binary_view,
+        )
+    )
+
+
+def _bytes(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Texts as bytes, which need not be UTF-8; numbers as their digits."""
+    if isinstance(values, pa.DictionaryArray):
+        values = values.dictionary_decode()
+    if not _is_text(values.type):
+        values = values.cast(pa.string()) if pa.types.is_floating(values.type) else _integers(values).cast(pa.string())
+    return values.cast(pa.binary())
+
+
+def _integers(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Any column as signed 64-bit integers, as SQLite stores and casts them."""
+    if isinstance(values, pa.DictionaryArray):
+        values = values.dictionary_decode()
+    if pa.types.is_uint64(values.type):
+        return values.view(pa.int64())
+    if pa.types.is_floating(values.type):
+        values = pc.trunc(values)
+    return values.cast(pa.int64())
+
+
+@contextmanager
+def _coded_errors(file: Path) -> Iterator[None]:
+    """What Arrow says of a damaged file becomes PROFILE_CORRUPT; what the system says of one, PATH_NOT_ALLOWED."""
+    try:
+        yield
+    except PermissionError:
+        raise EvidenceError(
+            ErrorCode.PATH_NOT_ALLOWED, f"{file.name} cannot be read", "give a path that this user may read"
+        ) from None
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0][:120].replace(str(file), file.name)
+        raise EvidenceError(
+            ErrorCode.PROFILE_CORRUPT,
+            f"{file.name} cannot be read: {reason}",
+            "copy the directory again, or export the report again: nsys export --type parquetdir --force-overwrite "
+            "true REPORT.nsys-rep",
+        ) from None

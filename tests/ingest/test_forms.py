@@ -1,0 +1,238 @@
+"""One capture in every form is one profile: same id, same bytes of every answer; where it lies, nothing is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
+from nsys_evidence.contracts.wire import dump_json
+from nsys_evidence.ingest.canonical import write_out
+from nsys_evidence.ingest.integrity import SUMS
+from nsys_evidence.ingest.library import Library
+from nsys_evidence.ingest.synthetic import Capture, write_sqlite
+from nsys_evidence.ingest.tables import FORMAT_VERSION
+from nsys_evidence.tools.registry import all_skills
+from nsys_evidence.tools.run import run_skill
+from nsys_evidence.tools.workspace import Workspace
+from tests.ingest.caching import DEMO, OTHER, SMALL, opened
+from tests.parquet_export import write_parquetdir
+from tests.server.questions import example_arguments
+from tests.strategies import captures
+from tests.support import SHARED, MemoryLedger, needs_shared
+
+OF_THE_SOURCE = ("profile_info", "schema_inspect", "doctor")
+"""Skills that describe the file that was handed over, so that forms may differ in them."""
+
+REAL = sorted(path.name for path in (SHARED / "captures").glob("*.sqlite"))
+
+
+def answers(library: Library, capture: Path) -> dict[str, str]:
+    """The result of every skill about a capture, as bytes of JSON, without the capture's name."""
+    workspace = Workspace(library, MemoryLedger())
+    found = {}
+    for name, skill in all_skills().items():
+        if skill.profile and name not in OF_THE_SOURCE:
+            envelope = run_skill(skill, example_arguments(skill, str(capture), ""), workspace)
+            found[name] = dump_json({**envelope, "profile": envelope["profile"]["id"]})
+    return found
+
+
+def same(library: Library, one: Path, other: Path) -> None:
+    """Fail unless two captures are one profile, and every answer the same."""
+    assert library.open(str(one)).id == library.open(str(other)).id
+    assert answers(library, one) == answers(library, other)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", REAL)
+def test_every_real_capture_gives_the_same_answers_as_a_parquet_export(name: str, tmp_path: Path) -> None:
+    capture = SHARED / "captures" / name
+    library = Library(cache=tmp_path / "cache")
+    for seed in (None, 1):
+        same(library, capture, write_parquetdir(capture, tmp_path / f"export-{seed}", seed))
+
+
+@needs_shared
+def test_the_real_parquet_export_gives_the_same_answers_as_its_sqlite_twin(tmp_path: Path) -> None:
+    capture = SHARED / "captures" / "cpu_nvtx_osrt-2023.4.4.sqlite"
+    same(Library(cache=tmp_path / "cache"), capture, capture.with_suffix(".parquetdir"))
+
+
+def test_the_demo_gives_the_same_answers_in_every_form_that_is_read_without_nsys(tmp_path: Path) -> None:
+    capture = write_sqlite(DEMO, tmp_path / "demo.sqlite")
+    library = Library(cache=tmp_path / "cache")
+    same(library, capture, write_parquetdir(capture, tmp_path / "any name"))
+    write_out(library.open(str(capture)).directory, tmp_path / "laptop")
+    same(library, capture, tmp_path / "laptop")
+    elsewhere = Library(cache=tmp_path / "elsewhere")
+    assert answers(elsewhere, tmp_path / "laptop") == answers(library, capture)
+
+
+@given(capture=captures(), seed=st.integers(0, 2**16))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_any_capture_is_the_same_profile_as_a_parquet_export_of_it(
+    tmp_path_factory: pytest.TempPathFactory, capture: Capture, seed: int
+) -> None:
+    place = tmp_path_factory.mktemp("any")
+    path = write_sqlite(capture, place / "a.sqlite")
+    library = Library(cache=place / "cache")
+    assert library.open(str(path)).id == library.open(str(write_parquetdir(path, place / "export", seed))).id
+    shutil.rmtree(place)
+
+
+def as_sqlite(capture: Capture, path: Path) -> Path:
+    return write_sqlite(capture, path)
+
+
+def as_parquetdir(capture: Capture, path: Path) -> Path:
+    source = write_sqlite(capture, path.parent.parent / "source.sqlite")
+    export = write_parquetdir(source, path)
+    source.unlink()
+    return export
+
+
+def as_canonical(capture: Capture, path: Path) -> Path:
+    source = write_sqlite(capture, path.parent.parent / "source.sqlite")
+    library = Library(cache=path.parent.parent / "cache of its own")
+    write_out(library.open(str(source)).directory, path)
+    source.unlink()
+    return path
+
+
+FORMS: dict[str, Callable[[Capture, Path], Path]] = {
+    "sqlite": as_sqlite,
+    "parquetdir": as_parquetdir,
+    "canonical": as_canonical,
+}
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_where_a_capture_lies_nothing_changes(form: str, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    capture = FORMS[form](DEMO, place / "capture")
+
+    def state() -> dict[Path, tuple[int, int, int, bytes]]:
+        found = {}
+        for path in (place, *place.rglob("*")):
+            seen = path.stat()
+            content = path.read_bytes() if path.is_file() else b""
+            found[path] = (seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, content)
+        return found
+
+    before = state()
+    answers(Library(cache=tmp_path / "cache"), capture)
+    assert state() == before
+
+
+def test_a_capture_is_known_again_moved_copied_and_changed(form: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    library = Library(cache=tmp_path / "cache")
+    capture = FORMS[form](SMALL, tmp_path / "a" / "capture")
+    first, steps = opened(library, capture)
+    assert (steps > 0, opened(library, capture)[1]) == (True, 0)
+    moved = tmp_path / "moved"
+    capture.rename(moved)
+    (shutil.copytree if moved.is_dir() else shutil.copyfile)(moved, tmp_path / "copied")
+    for path in (moved, tmp_path / "copied"):
+        again, steps = opened(library, path)
+        assert (again.id, again.name, steps) == (first.id, path.name, 0)
+    (tmp_path / "b").mkdir()
+    changed = FORMS[form](OTHER, tmp_path / "b" / "capture")
+    (shutil.rmtree if moved.is_dir() else os.unlink)(moved)
+    changed.rename(moved)
+    third, steps = opened(library, moved)
+    assert (third.id != first.id, steps > 0) == (True, True)
+
+
+def test_the_form_of_the_source_is_said(form: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    capture = FORMS[form](SMALL, tmp_path / "a" / "capture")
+    assert Library(cache=tmp_path / "cache").open(str(capture)).source.form == form
+
+
+def test_a_file_of_a_directory_that_leads_out_of_the_roots_is_not_read(form: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    capture = FORMS[form](SMALL, root / "capture")
+    if not capture.is_dir():
+        pytest.skip("no directory")
+    library = Library(cache=tmp_path / "cache", roots=[root])
+    outside = tmp_path / "outside.parquet"
+    inner = next(path for path in sorted(capture.glob("*.parquet")) if "kernels" in path.name.lower() + "kernels")
+    inner.rename(outside)
+    inner.symlink_to(outside)
+    with pytest.raises(EvidenceError) as caught:
+        library.open(str(capture))
+    assert caught.value.code is ErrorCode.PATH_NOT_ALLOWED
+    assert str(tmp_path) not in caught.value.to_json()
+    assert Library(cache=tmp_path / "cache").open(str(capture)).name == "capture"
+
+
+def test_a_canonical_directory_with_any_damage_is_refused(tmp_path: Path) -> None:
+    source = write_sqlite(SMALL, tmp_path / "a.sqlite")
+    profile = Library(cache=tmp_path / "cache").open(str(source))
+    for number, name in enumerate(sorted(path.name for path in profile.directory.iterdir())):
+        for damage in ("changed", "gone"):
+            copy = tmp_path / f"{number}-{damage}"
+            write_out(profile.directory, copy)
+            if damage == "gone":
+                (copy / name).unlink()
+            else:
+                content = bytearray((copy / name).read_bytes())
+                content[len(content) // 2] ^= 1
+                (copy / name).write_bytes(content)
+            library = Library(cache=tmp_path / "other")
+            with pytest.raises(EvidenceError) as caught:
+                library.open(str(copy))
+            if damage == "gone" and name in (SUMS, "manifest.json"):
+                assert caught.value.code is ErrorCode.NOT_A_CAPTURE_DIRECTORY
+            else:
+                assert caught.value.code is ErrorCode.PROFILE_CORRUPT
+                assert "nsys-evidence ingest CAPTURE -o DIRECTORY" in caught.value.hint
+            assert library.sources() == []
+
+
+def test_a_canonical_directory_of_another_format_is_not_read(tmp_path: Path) -> None:
+    source = write_sqlite(SMALL, tmp_path / "a.sqlite")
+    library = Library(cache=tmp_path / "cache")
+    write_out(library.open(str(source)).directory, tmp_path / "copy")
+    manifest = tmp_path / "copy" / "manifest.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 99'))
+    with pytest.raises(EvidenceError) as caught:
+        library.open(str(tmp_path / "copy"))
+    assert caught.value.code is ErrorCode.UNSUPPORTED_FORMAT
+    assert "format 99" in caught.value.message
+
+
+def test_a_profile_is_written_only_where_nothing_is(tmp_path: Path) -> None:
+    profile = Library(cache=tmp_path / "cache").open(str(write_sqlite(replace(SMALL), tmp_path / "a.sqlite")))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("x")
+    for target in (tmp_path / "full", tmp_path / "a.sqlite"):
+        with pytest.raises(EvidenceError) as caught:
+            write_out(profile.directory, target)
+        assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+    (tmp_path / "empty").mkdir()
+    for target in (tmp_path / "empty", tmp_path / "new" / "deeper"):
+        write_out(profile.directory, target)
+        assert Library(cache=tmp_path / "other").open(str(target)).id == profile.id
+    with pytest.raises(EvidenceError) as caught:
+        write_out(profile.directory, tmp_path / "a.sqlite" / "x")
+    assert caught.value.code is ErrorCode.CACHE_UNWRITABLE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sqlite", "cache", "empty", "full", "new", "other"]
