@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import threading
 import time
 from collections import OrderedDict
@@ -23,6 +24,9 @@ from .forms.open import open_reader
 from .integrity import add_sums, digest_of
 from .interrupt import Interrupt
 from .manifest import Manifest
+from .nsys.export import export_report
+from .nsys.find import find_nsys
+from .nsys.report import shown
 from .profile import Profile
 from .raw import missing_columns
 from .source import Source
@@ -42,9 +46,13 @@ class Library:
     Args:
         cache: cache directory; None for `NSYS_EVIDENCE_CACHE`, else the user's cache directory.
         roots: directories that captures may be opened from; None for anywhere.
+        nsys: the nsys that exports reports; None for `NSYS_EVIDENCE_NSYS`, else the one that is found.
     """
 
-    def __init__(self, cache: Path | None = None, roots: Sequence[Path] | None = None) -> None:
+    def __init__(
+        self, cache: Path | None = None, roots: Sequence[Path] | None = None, nsys: Path | None = None
+    ) -> None:
+        self._nsys = nsys
         self.cache = Cache(cache or default_cache())
         self._roots = None if roots is None else tuple(root.resolve() for root in roots)
         self._opened: OrderedDict[Source, Profile] = OrderedDict()
@@ -156,14 +164,28 @@ class Library:
             if found.form is Form.CANONICAL:
                 source, manifest = take_in(found.path, directory, interrupt)
                 source = replace(source, form=found.form.value)
+            elif found.form is Form.REPORT:
+                source, manifest = self._from_report(found, staging, directory, interrupt, step)
             else:
-                source, manifest = _build(found, directory, step)
+                source, manifest = _build(found, found, directory, step)
             found.check_unchanged()
             self.cache.publish(staging, manifest, interrupt)
             self.cache.put_source(digest, source)
             self.cache.prune(keep=manifest.profile_id)
             step(1.0, "ready")
             return source, manifest
+
+    def _from_report(
+        self, report: Found, staging: Path, directory: Path, interrupt: Interrupt, step: Step
+    ) -> tuple[Source, Manifest]:
+        nsys = find_nsys(self._nsys)
+        step(0.0, f"exporting with nsys {shown(nsys.version)}")
+        into = staging / "export"
+        into.mkdir()
+        export = find_capture(export_report(report.path, into, nsys, interrupt))
+        written = _build(report, export, directory, step)
+        shutil.rmtree(into, ignore_errors=True)  # it is as large as the profile, and more
+        return written
 
     def _profile(self, source: Source, manifest: Manifest) -> Profile:
         self.cache.touch(manifest.profile_id)
@@ -178,9 +200,10 @@ class Library:
             return profile
 
 
-def _build(found: Found, directory: Path, step: Step) -> tuple[Source, Manifest]:
-    """Read a capture and write its canonical directory, whole, into an empty one."""
-    reader = open_reader(found)
+def _build(found: Found, export: Found, directory: Path, step: Step) -> tuple[Source, Manifest]:
+    """Read the export of a capture, which may be the capture itself, and write its canonical directory into an empty
+    one."""
+    reader = open_reader(export)
     try:
         try:
             manifest = build_profile(reader, directory, step)

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from ..tools.workspace import Workspace
 
 
-def open_workspace(roots: Sequence[Path] = (), progress: Progress | None = None) -> Workspace:
+def open_workspace(roots: Sequence[Path] = (), progress: Progress | None = None, nsys: Path | None = None) -> Workspace:
     """The user's library and ledger.
 
     Args:
         roots: directories that captures may be opened from; none for anywhere.
         progress: where progress of an ingest is reported.
+        nsys: the nsys that exports reports; None to have it looked for.
     """
     from ..ingest.library import Library
     from ..tools.workspace import Workspace
 
-    return Workspace(Library(roots=list(roots) or None), FileLedger(evidence_directory()), progress)
+    return Workspace(Library(roots=list(roots) or None, nsys=nsys), FileLedger(evidence_directory()), progress)

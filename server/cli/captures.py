@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ...contracts.errors import EvidenceError
-from .running import FAILED, coded, format_option, show_error, user_workspace
+from .running import FAILED, coded, format_option, nsys_option, show_error, user_workspace
 from .skill import answer, find_skill
 
 EVENT_TABLES = ("kernels", "copies", "sets", "graphs", "calls", "syncs", "osrt", "nvtx_ranges", "nvtx_spans")
@@ -20,6 +20,7 @@ EVENT_TABLES = ("kernels", "copies", "sets", "graphs", "calls", "syncs", "osrt",
 @click.option(
     "-o", "directory", type=click.Path(path_type=Path), help="Write the profile of one capture to a new directory too."
 )
+@nsys_option
 @format_option
 @coded
 def ingest(captures: tuple[str, ...], directory: Path | None, as_json: bool) -> None:
@@ -62,6 +63,7 @@ def count_events(rows: dict[str, int]) -> int:
 
 @click.command()
 @click.argument("capture")
+@nsys_option
 @format_option
 @coded
 def info(capture: str, as_json: bool) -> None:

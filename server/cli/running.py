@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import click
@@ -33,6 +34,27 @@ def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=lambda _context, _option, value: value == "json",
         help="For reading, or the tool's own JSON.",
     )(command)
+
+
+_NSYS = f"{__name__}.nsys"
+"""Where the choice of `--nsys` stands in click's context."""
+
+
+def nsys_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option `--nsys PROGRAM`, for `chosen_nsys`."""
+    return click.option(
+        "--nsys",
+        type=click.Path(exists=True, path_type=Path),
+        expose_value=False,
+        callback=lambda context, _option, value: context.meta.update({_NSYS: value}),
+        help="The nsys that exports reports; else NSYS_EVIDENCE_NSYS, PATH, the usual places.",
+    )(command)
+
+
+def chosen_nsys() -> Path | None:
+    """What `--nsys` named, if anything."""
+    chosen: Path | None = click.get_current_context().meta.get(_NSYS)
+    return chosen
 
 
 def coded(command: Callable[P, R]) -> Callable[P, R]:
@@ -84,7 +106,7 @@ def user_workspace() -> Iterator[Workspace]:
     from ..workspace import open_workspace
 
     with terminal_progress() as progress:
-        yield open_workspace(progress=progress)
+        yield open_workspace(progress=progress, nsys=chosen_nsys())
 
 
 @contextmanager

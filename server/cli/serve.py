@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from .running import chosen_nsys, nsys_option
+
 
 @click.command()
 @click.option(
@@ -17,6 +19,7 @@ import click
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     help="Open captures only from this directory (repeatable); from anywhere without it.",
 )
+@nsys_option
 def serve(roots: tuple[Path, ...]) -> None:
     """Serve MCP over stdin and stdout."""
     if sys.stdin.isatty():
@@ -24,4 +27,4 @@ def serve(roots: tuple[Path, ...]) -> None:
     from ..stdio import serve_stdio
     from ..workspace import open_workspace
 
-    serve_stdio(partial(open_workspace, roots))
+    serve_stdio(partial(open_workspace, roots, nsys=chosen_nsys()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .assignments import given_arguments
-from .running import coded, format_option, user_workspace
+from .running import coded, format_option, nsys_option, user_workspace
 
 if TYPE_CHECKING:
     from ...tools.registry import Skill
@@ -62,6 +62,7 @@ def info(name: str, as_json: bool) -> None:
 @click.option("--marker", help="The NVTX range that bounds iterations.")
 @click.option("--max-rows", type=int, help="Rows to show, 200 at most.")
 @click.option("--offset", type=int, help="Rows to pass over.")
+@nsys_option
 @format_option
 @coded
 def run(name: str, capture: str | None, assignments: tuple[str, ...], as_json: bool, **scope: Any) -> None:
