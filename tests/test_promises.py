@@ -156,6 +156,9 @@ SUMS = {
     "gpu_idle_gaps": ["idle_ms"],
     "pipeline_bubble_metrics": ["busy_ms", "idle_ms"],
     "nvtx_kernel_map": ["kernel_ms"],
+    "nvtx_summary": ["total_ms"],
+    "cuda_api_summary": ["total_ms"],
+    "osrt_summary": ["total_ms"],
 }
 
 
