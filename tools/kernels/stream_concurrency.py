@@ -71,7 +71,7 @@ class _Overlaps:
     row=StreamConcurrencyRow,
     totals=StreamConcurrencyTotals,
     needs=("kernels",),
-    next=("overlap_breakdown", "gpu_idle_gaps"),
+    next=("kernel_launch_pattern", "overlap_breakdown"),
 )
 def stream_concurrency(call: Call[NoParams]) -> Result:
     """One row per selected device, an idle one too: kernels_0 + kernels_1 + kernels_2 + kernels_3plus = span.
