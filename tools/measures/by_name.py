@@ -15,13 +15,11 @@ class Named:
     """The events of one name.
 
     Attributes:
-        style: number of the kind of event, as the query gave it; names of different kinds are different.
-        name: string id of the name.
+        key: what the query told names apart by.
         of: their durations.
     """
 
-    style: int
-    name: int
+    key: int
     of: Durations
 
 
@@ -30,7 +28,7 @@ class ByName:
     """Events in the window by name.
 
     Attributes:
-        page: the names of the page asked for, by total time, ties by name, then style.
+        page: the names of the page asked for, by total time, ties by key.
         names: how many names there are.
         events: how many events.
         total: the sum of their durations, clipped to the window, ns.
@@ -51,25 +49,22 @@ def by_name(call: Call[Any], events: str) -> ByName:
 
     Args:
         call: the call, for its window and page.
-        events: SQL that selects the columns `style`, `name`, `start` and `"end"`.
+        events: SQL that selects the columns `key` (an integer that stands for the name), `start` and `"end"`.
     """
     in_scope = f"FROM ({events}) WHERE {call.in_window}"
     [(names, count, total, clipped, shown)] = call.sql(
         f"""WITH named AS MATERIALIZED (
-            SELECT name, style, count(*) AS events, sum({call.clipped}) AS total,
-                count(*) FILTER ({call.crosses}) AS crossing {in_scope} GROUP BY name, style
+            SELECT key, count(*) AS events, sum({call.clipped}) AS total,
+                count(*) FILTER ({call.crosses}) AS crossing {in_scope} GROUP BY key
         )
         SELECT count(*), coalesce(sum(events), 0), coalesce(sum(total), 0), coalesce(sum(crossing), 0),
-            (SELECT list((style, name)) FROM (FROM named ORDER BY total DESC, name, style {call.page}))
+            (SELECT list(key) FROM (FROM named ORDER BY total DESC, key {call.page}))
         FROM named"""
     )
-    wanted = {tuple(one) for one in shown or ()}
-    of_names = ", ".join(str(name) for name in sorted({name for _, name in wanted})) or "NULL"
-    rows = call.sql(
-        f"SELECT style, name, {duration_sql(call)} {in_scope} AND name IN ({of_names}) GROUP BY style, name"
-    )
-    page = [Named(style, name, durations_of(of)) for style, name, *of in rows if (style, name) in wanted]
-    page.sort(key=lambda named: (-named.of.total, named.name, named.style))
+    keys = ", ".join(map(str, shown or ())) or "NULL"
+    rows = call.sql(f"SELECT key, {duration_sql(call)} {in_scope} AND key IN ({keys}) GROUP BY key")
+    page = [Named(key, durations_of(of)) for key, *of in rows]
+    page.sort(key=lambda named: (-named.of.total, named.key))
     return ByName(page, names, int(count), int(total), int(clipped))
 
 

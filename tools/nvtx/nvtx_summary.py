@@ -71,13 +71,17 @@ def nvtx_summary(call: Call[NoParams]) -> Result:
     found = by_name(
         call,
         " UNION ALL ".join(
-            f'SELECT {style} AS style, name, start, "end" FROM {_TABLES[style]} WHERE {of_threads(call)}'
+            f'SELECT name * {len(STYLES)} + {style} AS key, start, "end" FROM {_TABLES[style]} WHERE {of_threads(call)}'
             for style in recorded
         ),
     )
-    names = call.strings(named.name for named in found.page)
+    names = call.strings(named.key // len(STYLES) for named in found.page)
+    rows = [
+        (names[named.key // len(STYLES)], STYLES[named.key % len(STYLES)], named.of.count, *figures(named.of))
+        for named in found.page
+    ]
     return Result(
-        rows=[(names[named.name], STYLES[named.style], named.of.count, *figures(named.of)) for named in found.page],
+        rows=rows,
         total_rows=found.names,
         totals={"ranges": found.names, "instances": found.events, "total_ms": found.total, "clipped": found.clipped},
         notes=[*process_notes(call), *_unclosed(call)],

@@ -51,10 +51,10 @@ def cuda_api_summary(call: Call[NoParams]) -> Result:
     the window. Times are clipped to the window; avg, med, min, max and stddev are of whole calls. stddev is the
     sample's, null for a single call, where nsys stats shows 0. With device, only calls of processes that use it count.
     """
-    found = by_name(call, f'SELECT 0 AS style, name, start, "end" FROM calls WHERE {of_processes(call)}')
-    names = call.strings(named.name for named in found.page)
+    found = by_name(call, f'SELECT name AS key, start, "end" FROM calls WHERE {of_processes(call)}')
+    names = call.strings(named.key for named in found.page)
     return Result(
-        rows=[(names[named.name], named.of.count, *figures(named.of)) for named in found.page],
+        rows=[(names[named.key], named.of.count, *figures(named.of)) for named in found.page],
         total_rows=found.names,
         totals={"apis": found.names, "calls": found.events, "total_ms": found.total, "clipped": found.clipped},
         notes=process_notes(call),

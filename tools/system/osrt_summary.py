@@ -58,12 +58,12 @@ def osrt_summary(call: Call[NoParams]) -> Result:
     """
     found = by_name(
         call,
-        f"""SELECT 0 AS style, name, start, "end" FROM osrt
+        f"""SELECT name AS key, start, "end" FROM osrt
         WHERE {of_processes(call)} AND coalesce(event_class NOT IN {PROFILING_MARKERS}, TRUE)""",
     )
-    names = call.strings(named.name for named in found.page)
+    names = call.strings(named.key for named in found.page)
     return Result(
-        rows=[(names[named.name], named.of.count, *figures(named.of)) for named in found.page],
+        rows=[(names[named.key], named.of.count, *figures(named.of)) for named in found.page],
         total_rows=found.names,
         totals={"functions": found.names, "calls": found.events, "total_ms": found.total, "clipped": found.clipped},
         notes=process_notes(call),
