@@ -31,6 +31,7 @@ HEAVY = [
     ("gpu_idle_gaps", {"min_gap_ns": 0, "max_rows": 200, "level": "stream"}),
     ("nvtx_kernel_map", {"detail": "instances", "normalize": False, "max_rows": 200}),
     ("top_kernels", {"by_device": True, "max_rows": 200}),
+    ("nvtx_summary", {"offset": 200, "max_rows": 200}),
     ("kernel_launch_overhead", {"min_launches": 1, "max_avg_kernel_us": 0, "max_rows": 200}),
 ]
 """Questions that ask for more than the default ones."""

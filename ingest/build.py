@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from .busy import busy_rows
+from .busy_tables import busy_tables
 from .devices import idle_devices, process_id, read_cuda_devices, read_gpus
 from .event_tables import WORK_KINDS, call_table, osrt_table, sorted_rows, sync_table, work_table
 from .fingerprint import profile_id
@@ -21,13 +20,12 @@ from .kernel_names import collective_of, labels_of
 from .launches import LaunchIndex
 from .manifest import Coverage, Manifest
 from .numbering import Table, number, number_streams
-from .order import canonical_order, group_bounds
 from .ranges import Ranges, nest, range_events, split_nvtx
 from .raw import KINDS, Events, Ints32, read_events
 from .reader import NONE, Reader
 from .stacks import StackForest, name_paths, plain_names
 from .strings import SourceStrings, StringPool
-from .tables import BUSY_KINDS, FORMAT_VERSION, TABLES
+from .tables import FORMAT_VERSION, TABLES
 from .warnings import content_warnings
 from .writing import TableWriter
 
@@ -131,7 +129,8 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
         hashed = [name for name in TABLES[kind].names if name not in launched]
         writer.write(kind, {**table, **launched}, hashed=hashed)
     step(0.95, "merging busy time")
-    _write_busy(writer, work, comm, len(numbers.devices))
+    for name, columns in busy_tables(work, comm, len(numbers.devices)):
+        writer.write(name, columns)
 
     idle = idle_devices(numbers.devices, gpus, cuda_devices)
     digest = hashlib.sha256()
@@ -244,43 +243,3 @@ def _launch_columns(launches: Table, launch: Ints32, forest: StackForest) -> Tab
 def _picked(values: npt.NDArray[Any], place: Ints32, none: int) -> npt.NDArray[Any]:
     """Values at places, `none` where the place is -1."""
     return np.append(values, np.array([none], values.dtype))[place]
-
-
-def _write_busy(writer: TableWriter, work: Mapping[str, Table], comm: npt.NDArray[Any], devices: int) -> None:
-    """Write the merged intervals per device and class, and per stream."""
-    joined = {
-        name: np.concatenate([table[name] for table in work.values()]) for name in ("start", "end", "gpu", "stream")
-    }
-    sizes = [len(table["start"]) for table in work.values()]
-    kernel = np.repeat([kind in ("kernels", "graphs") for kind in work], sizes)
-    collective = np.zeros(len(kernel), bool)
-    collective[: sizes[0]] = comm  # kernels come first in `work`
-    order = canonical_order(joined["start"])
-    joined = {name: values[order] for name, values in joined.items()}
-    kernel, collective = kernel[order], collective[order]
-    classes = (kernel & ~collective, collective, kernel, np.ones(len(kernel), bool))  # in the order of BUSY_KINDS
-    parts: list[Table] = []
-    for device in range(devices):
-        here = joined["gpu"] == device
-        for code, members in enumerate(classes):
-            rows = np.flatnonzero(here & members)
-            found = busy_rows(joined["start"][rows], joined["end"][rows])
-            size = len(found["start"])
-            parts.append({**found, "gpu": np.full(size, device, np.int32), "kind": np.full(size, code, np.int8)})
-    busy: dict[str, Any] = dict(_stacked(parts, TABLES["busy"].names))
-    busy["kind"] = pa.DictionaryArray.from_arrays(pa.array(busy["kind"], pa.int8()), list(BUSY_KINDS)).cast(pa.string())
-    writer.write("busy", busy)
-    parts = []
-    streams = int(joined["stream"].max(initial=-1)) + 1
-    by_stream, bounds = group_bounds(joined["stream"], streams)
-    for stream in range(streams):
-        rows = by_stream[bounds[stream] : bounds[stream + 1]]
-        found = busy_rows(joined["start"][rows], joined["end"][rows])
-        size = len(found["start"])
-        device = joined["gpu"][rows[0]]
-        parts.append({**found, "gpu": np.full(size, device, np.int32), "stream": np.full(size, stream, np.int32)})
-    writer.write("stream_busy", _stacked(parts, TABLES["stream_busy"].names))
-
-
-def _stacked(parts: list[Table], names: Iterable[str]) -> Table:
-    return {name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0, np.int64) for name in names}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised with every change of a canonical table; profiles of another version are ingested again."""
 
 _I64, _I32, _I16, _I8 = pa.int64(), pa.int32(), pa.int16(), pa.int8()
@@ -108,14 +108,16 @@ TABLES: dict[str, pa.Schema] = {
     "paths": _table(path=_I32, parent=_I32, name=_I32, depth=_I16),
     "plain_paths": _table(path=_I32, parent=_I32, name=_I32, depth=_I16),
     # Merged intervals per device: `kind` is compute (kernels that are no collectives, and graphs), comm (collectives),
-    # kernel (both) or work (kernels, graphs, copies and sets). `previous_end` is the end of the interval before it,
-    # null for the first.
+    # kernel (both) or work (kernels, graphs, copies and sets), or compute_copy: what compute has in common with copies
+    # and sets. `previous_end` is the end of the interval before it, null for the first.
     "busy": _table(gpu=_I32, kind=pa.string(), start=_I64, end=_I64, previous_end=_I64),
     # The same per stream, over all work of the stream.
     "stream_busy": _table(gpu=_I32, stream=_I32, start=_I64, end=_I64, previous_end=_I64),
+    # The stretches in which two or more kernels (or graphs traced as a whole) run on a device, and how many do.
+    "kernel_overlaps": _table(gpu=_I32, start=_I64, end=_I64, depth=_I32),
 }
 
-BUSY_KINDS = ("compute", "comm", "kernel", "work")
+BUSY_KINDS = ("compute", "comm", "kernel", "work", "compute_copy")
 """Kinds of merged intervals in the table `busy`."""
 
 HOST_CLASSES = ("sync", "alloc", "module_load", "copy_call", "launch", "other_cuda")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,15 @@ def walk(name: str, capture: Path, **arguments: object) -> tuple[list[dict[str, 
 
 
 def exact(name: str, capture: Path, window: Window | None = None, **params: object) -> Result:
-    """The result of a skill before rounding and cutting: all rows, all devices, by default in the GPU window."""
+    """The result of a skill before rounding and cutting: all rows, all devices, by default in its default window."""
     skill = all_skills()[name]
     profile = workspace().library.open(str(capture))
+    gpu_window = profile.gpu_window if skill.window == "gpu" else None
     call: Call[Any] = Call(
         params=skill.params.model_validate(params),
         workspace=workspace(),
         opened=profile,
-        scope=window or profile.gpu_window or profile.capture_window,
+        scope=window or gpu_window or profile.capture_window,
         devices=profile.devices,
         max_rows=1_000_000,
         offset=0,
@@ -80,3 +82,42 @@ def sums(report: Report, group: str, *columns: str) -> Mapping[str, tuple[int, .
         values = tuple(int(row[column]) for column in columns)
         found[row[group]] = tuple(a + b for a, b in zip(found.get(row[group], (0,) * len(values)), values, strict=True))
     return found
+
+
+def assert_names_agree(rows: Sequence[dict[str, Any]], key: Sequence[str], count: str, report: Report) -> None:
+    """Exact rows by name agree with a report of nsys stats: figures to the nanosecond, means at its precision.
+
+    `key` and `count` are columns of the rows, in the words of the report `Style`, `Range` or `Name` and `Instances` or
+    `Num Calls`. nsys stats shows a standard deviation of 0 for a single event, where there is none.
+    """
+    of_report = {tuple(line[_REPORTED[column]] for column in key): line for line in report}
+    assert len(of_report) == len(report)
+    assert {tuple(row[column] for column in key) for row in rows} == of_report.keys()
+    assert len(rows) == len(report)
+    whole = sum(int(line["Total Time (ns)"]) for line in report)
+    for row in rows:
+        line = of_report[tuple(row[column] for column in key)]
+        assert row["total_ms"] == int(line["Total Time (ns)"])
+        assert row[count] == int(line[_REPORTED[count]])
+        assert (row["min_us"], row["max_us"]) == (int(line["Min (ns)"]), int(line["Max (ns)"]))
+        assert row["med_us"] == Fraction(line["Med (ns)"])
+        assert abs(row["avg_us"] - Fraction(line["Avg (ns)"])) <= _HALF_DIGIT
+        assert abs((row["stddev_us"] or 0) - Fraction(line["StdDev (ns)"])) <= _HALF_DIGIT
+        assert (row["stddev_us"] is None) == (row[count] == 1)
+        assert abs(Fraction(row["total_ms"] * 100, whole) - Fraction(line["Time (%)"])) <= _HALF_DIGIT
+    totals = [row["total_ms"] for row in rows]
+    assert totals == sorted(totals, reverse=True)
+
+
+_HALF_DIGIT = Fraction(51, 1000)
+"""Half of the last digit that nsys stats shows of a mean, and a little for its doubles."""
+
+_REPORTED = {
+    "api": "Name",
+    "function": "Name",
+    "range": "Range",
+    "style": "Style",
+    "calls": "Num Calls",
+    "instances": "Instances",
+}
+"""The columns of the reports that ours stand for."""

@@ -144,6 +144,18 @@ def test_idle_time_is_the_same_whichever_skill_is_asked(capture: str) -> None:
         assert idle == {(row["device"], row["process"]): row["idle_ms"] for row in rows_of(bubbles)}
 
 
+@pytest.mark.parametrize("capture", captures())
+def test_times_by_kernels_at_once_add_up_to_the_span_and_to_the_busy_time_of_kernels(capture: str) -> None:
+    envelope = ask("stream_concurrency", path_of(capture))
+    if envelope["status"] == "abstained":
+        assert "kernels" in envelope["missing"]
+        return
+    for row, other in zip(rows_of(envelope), rows_of(ask("overlap_breakdown", path_of(capture))), strict=True):
+        with_kernels = row["kernels_1_ms"] + row["kernels_2_ms"] + row["kernels_3plus_ms"]
+        assert with_kernels + row["kernels_0_ms"] == pytest.approx(other["span_ms"], abs=0.0021)
+        assert with_kernels == pytest.approx(other["compute_ms"] + other["exposed_comm_ms"], abs=0.0026)
+
+
 def split(envelope: Envelope, parts: int) -> list[tuple[float, float]]:
     start, end = envelope["scope"]["start_s"], envelope["scope"]["end_s"]
     edges = [start, *(round(start + (end - start) * part / parts, 9) for part in range(1, parts)), end]
@@ -156,6 +168,10 @@ SUMS = {
     "gpu_idle_gaps": ["idle_ms"],
     "pipeline_bubble_metrics": ["busy_ms", "idle_ms"],
     "nvtx_kernel_map": ["kernel_ms"],
+    "stream_concurrency": ["kernels_0_ms", "kernels_1_ms", "kernels_2_ms", "kernels_3plus_ms"],
+    "nvtx_summary": ["total_ms"],
+    "cuda_api_summary": ["total_ms"],
+    "osrt_summary": ["total_ms"],
 }
 
 

@@ -36,6 +36,7 @@ class Call(Generic[P]):
         opened: the profile; None for skills without one.
         scope: the window; None for skills without one, and for a capture without events.
         devices: the selected devices, in order.
+        device_asked: whether the caller chose a device; else `devices` are all of them.
         max_rows: rows to show.
         offset: rows to pass over.
         interrupt: stops the call from outside.
@@ -48,6 +49,7 @@ class Call(Generic[P]):
     devices: tuple[Device, ...]
     max_rows: int
     offset: int
+    device_asked: bool = False
     interrupt: Interrupt = field(default_factory=_interrupt)
 
     @property

@@ -15,7 +15,7 @@ from ..contracts.envelope import MAX_ROWS
 from .call import Call
 from .result import Result
 
-CATEGORIES = ("utility", "kernels", "memory", "communication", "nvtx", "utilisation")
+CATEGORIES = ("utility", "kernels", "memory", "communication", "nvtx", "system", "utilisation")
 """The folders of skills, in the order in which tools are listed."""
 
 

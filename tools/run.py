@@ -89,6 +89,7 @@ def _prepare(
         devices=devices,
         max_rows=arguments.max_rows,
         offset=arguments.offset,
+        device_asked=arguments.device is not None,
         interrupt=interrupt,
     )
     if profile is not None and (capture := profile.capture_window):

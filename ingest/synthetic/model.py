@@ -8,6 +8,8 @@ or an already packed `Process.global_pid` where two machines of one capture use 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .tables import CLASS_OSRT
+
 PID_BITS = 24
 
 
@@ -188,13 +190,14 @@ class GraphLaunch:
 
 @dataclass(frozen=True, slots=True)
 class OsrtCall:
-    """One call into the operating system's runtime libraries."""
+    """One call into the operating system's runtime libraries. `event_class` is an id of ENUM_NSYS_EVENT_CLASS."""
 
     start: int | None
     end: int | None
     pid: int
     tid: int
     name: str
+    event_class: int = CLASS_OSRT
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class _RowMaker:
         return {
             "start": event.start,
             "end": event.end,
-            "eventClass": tables.CLASS_OSRT,
+            "eventClass": event.event_class,
             "globalTid": self._tid(event.pid, event.tid),
             "nameId": self._strings.id(event.name),
             "returnValue": 0,

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from nsys_evidence.ingest.stacks import plain_names
 from nsys_evidence.ingest.synthetic import Call, Capture, Kernel, Range, demo_capture
-from nsys_evidence.ingest.synthetic.truth import COMM_PREFIXES, union
+from nsys_evidence.ingest.synthetic.truth import COMM_PREFIXES, intersection, union
 from tests.ingest.profiles import Built, build, stack_names
 from tests.strategies import (
     all_work,
@@ -90,6 +90,11 @@ def test_busy_time_of_devices_and_streams_is_the_union_of_their_work(capture: Ca
     found: dict[tuple[object, str], list[tuple[int, int]]] = defaultdict(list)
     for row in built.rows("busy"):
         found[devices[row["gpu"]], row["kind"]].append((row["start"], row["end"]))
+    copies: dict[object, list[tuple[int, int]]] = defaultdict(list)
+    for event in (*capture.copies, *capture.sets):
+        copies[device_key(capture, event)].append(ends(event))
+    for device, moved in copies.items():
+        work[device, "compute_copy"] = intersection(union(work[device, "compute"]), union(moved))
     assert found == {key: merged for key, intervals in work.items() if (merged := union(intervals))}
     pids = {row["process"]: row["pid"] for row in built.rows("processes")}
     labels = {row["stream"]: (devices[row["gpu"]], pids[row["process"]], row["label"]) for row in built.rows("streams")}

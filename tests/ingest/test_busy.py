@@ -1,14 +1,15 @@
 """Busy time is the union of intervals."""
 
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsys_evidence.ingest.busy import busy_rows, merged
+from nsys_evidence.ingest.busy import busy_rows, common, merged, overlapping
 from nsys_evidence.ingest.reader import NONE
-from nsys_evidence.ingest.synthetic.truth import union
+from nsys_evidence.ingest.synthetic.truth import intersection, union
 
 quick = settings(max_examples=60, deadline=None)
 Interval = tuple[int, int]
@@ -54,6 +55,39 @@ def test_what_touches_is_one_and_what_has_no_length_adds_nothing() -> None:
 @given(intervals=intervals)
 def test_every_interval_knows_the_end_of_the_one_before_it(intervals: list[Interval]) -> None:
     start, end = (np.array([pair[side] for pair in intervals], np.int64) for side in (0, 1))
-    rows = busy_rows(start, end)
+    rows = busy_rows(*merged(start, end))
     assert list(zip(rows["start"].tolist(), rows["end"].tolist(), strict=True)) == union(intervals)
     assert rows["previous_end"].tolist() == [NONE, *rows["end"].tolist()][: len(rows["end"])]
+
+
+def depths(intervals: list[Interval]) -> list[tuple[int, int, int]]:
+    start, end = (np.array([pair[side] for pair in intervals], np.int64) for side in (0, 1))
+    return list(zip(*(edges.tolist() for edges in overlapping(start, end)), strict=True))
+
+
+@quick
+@given(intervals=intervals, order=st.randoms(use_true_random=False))
+def test_stretches_tell_for_every_nanosecond_how_many_intervals_are_open(
+    intervals: list[Interval], order: Random
+) -> None:
+    order.shuffle(intervals)
+    found = depths(intervals)
+    told = {t: depth for start, end, depth in found for t in range(start, end)}
+    opened = {t: sum(start <= t < end for start, end in intervals) for t in range(31)}
+    assert told == {t: depth for t, depth in opened.items() if depth > 1}
+    assert [start for start, *_ in found] == sorted({start for start, *_ in found})
+    assert all(start < end for start, end, _ in found)
+
+
+def test_what_ends_where_another_starts_is_not_open_with_it() -> None:
+    assert depths([(0, 5), (5, 9)]) == []
+    assert depths([(0, 5), (3, 3)]) == []
+    assert depths([(0, 5), (3, 9), (4, 9)]) == [(3, 4, 2), (4, 5, 3), (5, 9, 2)]
+
+
+@quick
+@given(one=intervals, other=intervals)
+def test_what_two_unions_have_in_common_is_in_both(one: list[Interval], other: list[Interval]) -> None:
+    arrays = [[np.array([pair[side] for pair in these], np.int64) for side in (0, 1)] for these in (one, other)]
+    found = list(zip(*(edges.tolist() for edges in common(*(merged(*pair) for pair in arrays))), strict=True))
+    assert found == intersection(union(one), union(other))

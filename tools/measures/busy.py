@@ -25,6 +25,7 @@ class Busy:
         comm: time with a collective.
         kernel: time with either.
         work: time with a kernel, graph, copy or set.
+        compute_copy: time with both compute and a copy or set.
     """
 
     span: int
@@ -32,6 +33,7 @@ class Busy:
     comm: int
     kernel: int
     work: int
+    compute_copy: int
 
     @property
     def overlap(self) -> int:
@@ -59,7 +61,7 @@ class Busy:
         return ratio(self.idle, self.span)
 
 
-_KINDS = ("compute", "comm", "kernel", "work")
+_KINDS = ("compute", "comm", "kernel", "work", "compute_copy")
 """The kinds of the table `busy`."""
 
 

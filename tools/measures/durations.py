@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...contracts.units import sample_stddev
 from ..call import Call
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MEASURES = 8
 """How many columns `duration_sql` selects."""
@@ -60,3 +64,12 @@ def durations_of(values: Sequence[Any]) -> Durations:
     """The statistics in the columns that `duration_sql` selected, of a group that is not empty."""
     count, clipped, total, whole, squares, med, shortest, longest = values
     return Durations(count, clipped, total, whole, squares, Fraction(med), shortest, longest)
+
+
+def percentile(ascending: Sequence[int] | npt.NDArray[np.int64], percent: int) -> Fraction | None:
+    """A percentile of ascending integers, interpolated linearly between neighbours; None of none."""
+    if not len(ascending):
+        return None
+    place, rest = divmod((len(ascending) - 1) * percent, 100)
+    low, high = int(ascending[place]), int(ascending[min(place + 1, len(ascending) - 1)])
+    return low + Fraction((high - low) * rest, 100)
