@@ -127,5 +127,9 @@ def _stalls(call: Call[NoParams], found: Sequence[StreamPattern]) -> tuple[Count
 
 def _without_kernels(call: Call[NoParams], fed: Collection[int]) -> list[str]:
     """A note on the selected devices that have no row, because no kernel is in the window on any of their streams."""
-    idle = [str(device.device) for device in call.devices if device.gpu not in fed]
+    idle = [
+        str(device.device) if device.process is None else f"{device.device} of process {device.process}"
+        for device in call.devices
+        if device.gpu not in fed
+    ]
     return [f"no kernel in the window on device {', '.join(idle)}"] if idle else []

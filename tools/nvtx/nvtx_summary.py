@@ -57,9 +57,10 @@ def nvtx_summary(call: Call[NoParams]) -> Result:
     Times are of the host, from push to pop or start to end, and include ranges within: total_ms does not add up over
     rows, and may exceed the window. Work that a range puts on the GPU runs later: nvtx_kernel_map has its time. Ranges
     of one name are one row whatever their thread and process. Marks have no duration and are left out, and so are
-    ranges that never ended. Times are clipped to the window; avg, med, min, max and stddev are of whole ranges. stddev
-    is the sample's, null for a single range, where nsys stats shows 0. With device, only ranges of threads of processes
-    that use it count; a range that ends on another thread is that of the thread that started it.
+    ranges that never ended, which nsys stats counts up to the last NVTX event. Times are clipped to the window; avg,
+    med, min, max and stddev are of whole ranges. stddev is the sample's, null for a single range, where nsys stats
+    shows 0. With device, only ranges of threads of processes that use it count; a range that ends on another thread is
+    that of the thread that started it.
     """
     manifest = call.profile.manifest
     recorded = [style for style, table in enumerate(_TABLES) if manifest.rows[table]]

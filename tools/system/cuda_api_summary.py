@@ -48,8 +48,9 @@ def cuda_api_summary(call: Call[NoParams]) -> Result:
 
     Times are of the host: an asynchronous call ends long before the work that it starts, and a synchronisation call is
     waiting. total_ms adds up threads that call at once, and driver calls within runtime calls, so that it may exceed
-    the window. Times are clipped to the window; avg, med, min, max and stddev are of whole calls. stddev is the
-    sample's, null for a single call, where nsys stats shows 0. With device, only calls of processes that use it count.
+    the window. Names that differ in a version suffix of four digits alone are one row, where nsys stats has one for
+    each. Times are clipped to the window; avg, med, min, max and stddev are of whole calls. stddev is the sample's,
+    null for a single call, where nsys stats shows 0. With device, only calls of processes that use it count.
     """
     found = by_name(call, f'SELECT name AS key, start, "end" FROM calls WHERE {of_processes(call)}')
     names = call.strings(named.key for named in found.page)

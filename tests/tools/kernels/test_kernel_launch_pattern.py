@@ -295,6 +295,9 @@ def test_a_device_without_kernels_in_the_window_has_no_row_and_is_named() -> Non
     envelope = ask("kernel_launch_pattern", path, trim=["0", "0.0001"])
     assert [row["device"] for row in rows_of(envelope)] == [0]
     assert "no kernel in the window on device 1" in envelope["notes"]
+    twin = replace(kernel(1000, 1010), pid=102)
+    same_id = ask("kernel_launch_pattern", written(Capture([kernel(0, 10), twin])), trim=["0", "0.0001"])
+    assert "no kernel in the window on device 0 of process 102" in same_id["notes"]
     between = ask("kernel_launch_pattern", path, trim=["0.0001", "0.0002"])
     assert (between["status"], between["rows"], between["totals"]["kernels"]) == ("empty", [], 0)
 

@@ -137,3 +137,9 @@ def test_a_capture_without_calls_abstains_and_says_what_to_record() -> None:
     envelope = ask("cuda_api_summary", written(Capture(osrt_calls=[OsrtCall(0, 10, 101, 101, "poll")])))
     assert (envelope["status"], envelope["missing"]) == ("abstained", ["calls"])
     assert envelope["capture_hint"].startswith("nsys profile --trace=cuda")
+
+
+def test_versions_of_one_call_are_one_row_and_five_digits_are_kept() -> None:
+    calls = [call(0, 1), call(2, 4, "cudaMalloc"), call(5, 6, "cudaLaunchKernelExC_v11060")]
+    rows = rows_of(ask("cuda_api_summary", written(Capture(calls=calls))))
+    assert [(row["api"], row["calls"]) for row in rows] == [("cudaMalloc", 2), ("cudaLaunchKernelExC_v11060", 1)]
