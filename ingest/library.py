@@ -26,7 +26,6 @@ from .interrupt import Interrupt
 from .manifest import Manifest
 from .nsys.export import export_report
 from .nsys.find import find_nsys
-from .nsys.report import shown
 from .profile import Profile
 from .raw import missing_columns
 from .source import Source
@@ -178,8 +177,8 @@ class Library:
     def _from_report(
         self, report: Found, staging: Path, directory: Path, interrupt: Interrupt, step: Step
     ) -> tuple[Source, Manifest]:
-        nsys = find_nsys(self._nsys)
-        step(0.0, f"exporting with nsys {shown(nsys.version)}")
+        nsys = find_nsys(self._nsys, report.path)
+        step(0.0, f"exporting with nsys {nsys.version}")
         into = staging / "export"
         into.mkdir()
         export = find_capture(export_report(report.path, into, nsys, interrupt))

@@ -6,12 +6,12 @@ import stat
 from pathlib import Path
 
 from ...contracts.errors import ErrorCode, EvidenceError
+from ..nsys.report import REPORT_HEAD, check_whole
 from .directory import find_directory
 from .found import Form, Found, found, reading
 from .sqlite import MAGIC as SQLITE
 from .sqlite import check_sqlite
 
-_REPORT = b"NVIDIA Tegra Profiler Report"
 _REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 _OTHER_EXPORTS = (".json", ".jsonl", ".arrow", ".h5", ".hdf", ".txt.gz")
 
@@ -45,7 +45,8 @@ def find_capture(path: Path) -> Found:
         if head.startswith(SQLITE):
             check_sqlite(path, head)
             return found(path, Form.SQLITE, (path,))
-        if head.startswith(_REPORT):
+        if head.startswith(REPORT_HEAD):
+            check_whole(path)
             return found(path, Form.REPORT, (path,))
     raise _unreadable(path, head)
 

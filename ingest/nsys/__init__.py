@@ -1,1 +1,1 @@
-"""NVIDIA's own exporter: what is known of a report without it, which nsys there is, and how it is run."""
+"""nsys reports: which nsys there is, what a report says of itself, and the export of one by the other."""

@@ -1,160 +1,177 @@
-"""Running `nsys export`: in a directory of its own, without a terminal, with a deadline, and ended as a whole."""
+"""From a report to a form that is read: `nsys export`, and what can go wrong with it as coded errors."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import time
-from contextlib import suppress
 from pathlib import Path
+from typing import Literal, get_args
 
 from ...contracts.errors import ErrorCode, EvidenceError
 from ...contracts.wire import clean_text
 from ..interrupt import Interrupt
-from .find import INSTALL, Nsys
-from .report import is_cut_short, report_version, shown
+from .find import NSYS_VARIABLE, Nsys, export_elsewhere
+from .process import Ended, run
+from .report import check_whole, report_version
+from .version import version_numbers
+from .whole import flaw_of_parquetdir, flaw_of_sqlite
 
-FORMS = ("auto", "sqlite", "parquetdir")
-"""Values of `NSYS_EVIDENCE_INGEST`: which export nsys is asked for; auto is parquetdir where that nsys knows it."""
+FORM_VARIABLE = "NSYS_EVIDENCE_INGEST"
 
-_LEAST_S, _BYTES_PER_S = 300.0, 1_000_000
-"""The deadline: five minutes, and a second more for each MB of the report. nsys 2023.4 exports more than ten times
-as much in that time; what takes longer hangs."""
+BASE_DEADLINE_S = 300.0
+"""How long an export may take whatever the size, in seconds."""
 
-_POLL_S = 0.05
-_TAIL = 4096
-"""Bytes of what nsys says that are kept for the error."""
+DEADLINE_S_PER_MIB = 5.0
+"""How much longer for each MiB of the report, in seconds; nsys writes several MiB of a report a second."""
 
-_PATH = re.compile(r"\S*/")
-_AGAIN = "copy the report again from the machine on which it was recorded, and try: nsys export --type sqlite {name}"
+_HELP_DEADLINE_S = 20.0
+_NEWER = "newer than your current version"
+_NO_SPACE = "No space left on device"
+_PATH = re.compile(r"(?<![\w.])/(?:[^\s'\"()<>,;]*/)?")
+_LINE = re.compile(r"[\r\n]+")
+_SAID = 300
+
+Form = Literal["sqlite", "parquetdir"]
+Wish = Literal["auto", "sqlite", "parquetdir"]
 
 
 def export_report(report: Path, into: Path, nsys: Nsys, interrupt: Interrupt, deadline_s: float | None = None) -> Path:
-    """Export a report into an empty directory, and return the export: an SQLite file, or a directory of Parquet files.
+    """Export a report with nsys: to a directory of Parquet files where that nsys knows the form, else to SQLite.
 
-    Nothing is written anywhere else. nsys gets no input, and is ended, with all that it started, when the deadline
-    passes or the call is stopped.
+    `NSYS_EVIDENCE_INGEST` (`auto`, `sqlite` or `parquetdir`) says otherwise. Nothing is written outside `into`.
 
     Args:
-        deadline_s: seconds; None for some minutes, more for large reports.
+        report: a `.nsys-rep` or `.qdrep` file.
+        into: an existing, empty directory; the caller removes it, whatever comes of the export.
+        nsys: the nsys to run.
+        interrupt: stops the export; nsys and all it started are then dead.
+        deadline_s: how long the export may take, in seconds; None for one that grows with the report.
+
+    Returns:
+        `into`/export.sqlite or `into`/export_pqtdir.
 
     Raises:
-        EvidenceError: PROFILE_CORRUPT for a report without its end; NSYS_TOO_OLD for one that is newer than nsys, or a
-            form that this nsys does not know; NSYS_FAILED when it fails, hangs or writes nothing; INVALID_ARGUMENT for
-            an `NSYS_EVIDENCE_INGEST` that is none of `FORMS`; CANCELLED or TIMEOUT when the call was stopped.
-        OSError: when the report cannot be read or the directory cannot be written.
+        EvidenceError: NSYS_TOO_OLD, NSYS_FAILED, NSYS_NOT_FOUND (it went away), PROFILE_CORRUPT (the report is cut
+            short), DISK_FULL, INVALID_ARGUMENT (the variable), or what the interrupt was set with.
+        OSError: the report cannot be read.
     """
-    if is_cut_short(report):
-        raise EvidenceError(
-            ErrorCode.PROFILE_CORRUPT,
-            f"{report.name} is cut short: it does not end as a report does",
-            _AGAIN.format(name=report.name),
-        )
-    written_by = report_version(report)
-    if written_by is not None and written_by > nsys.version:
-        raise _too_old(report, nsys, shown(written_by))
-    form = _form(nsys, into, interrupt)
-    target = into / ("export.sqlite" if form == "sqlite" else "export")
-    deadline_s = deadline_s or _LEAST_S + report.stat().st_size / _BYTES_PER_S
-    arguments = ["export", "--type", form, "--quiet", "true", "--output", str(target), str(report.absolute())]
-    code, said = _run(nsys, arguments, into, interrupt, deadline_s)
-    if code is None:
-        raise EvidenceError(
-            ErrorCode.NSYS_FAILED,
-            f"nsys export of {report.name} did not end within {deadline_s:.0f} s, and was ended",
-            f"run it yourself, and give the file that it writes: nsys export --type sqlite {report.name}",
-        )
-    if "newer than your current version" in said:
-        raise _too_old(report, nsys, None)
-    if code != 0 or not _is_written(target):
-        words = f" and said: {_said(said)}" if _said(said) else ""
-        how = f"failed (exit {code})" if code else "ended well but wrote no whole export"
-        raise EvidenceError(
-            ErrorCode.NSYS_FAILED,
-            f"nsys {shown(nsys.version)} export of {report.name} {how}{words}",
-            _AGAIN.format(name=report.name),
-        )
-    return target
+    wish = wished_form()
+    recorded = report_version(report)
+    if recorded and version_numbers(recorded) > nsys.numbers:
+        raise _too_old(report, nsys, recorded)
+    check_whole(report)
+    report, into = report.absolute(), into.absolute()
+    form = _form(wish, into, nsys, interrupt)
+    name, flaw_of = {
+        "sqlite": ("export.sqlite", flaw_of_sqlite),
+        "parquetdir": ("export_pqtdir", flaw_of_parquetdir),
+    }[form]
+    # The output is named relative to the working directory: newer versions expand `%` in it.
+    command = ["export", f"--type={form}", f"--output={name}", str(report)]
+    limit_s = _deadline_s(report) if deadline_s is None else deadline_s
+    ended = _run(command, report, into, nsys, limit_s, interrupt)
+    if ended.code is None:
+        raise _failed(report, f"nsys did not end within {limit_s:g} s and was stopped")
+    if ended.code:
+        raise _refusal(report, into, nsys, ended)
+    if flaw := flaw_of(into / name):
+        raise _failed(report, f"nsys said it was done, but {flaw}")
+    return into / name
 
 
-def _form(nsys: Nsys, into: Path, interrupt: Interrupt) -> str:
-    asked = os.environ.get("NSYS_EVIDENCE_INGEST") or "auto"
-    if asked not in FORMS:
-        raise EvidenceError(
-            ErrorCode.INVALID_ARGUMENT,
-            "NSYS_EVIDENCE_INGEST is set to something that is no form of export",
-            f"set it to one of {', '.join(FORMS)}, or leave it unset",
-        )
-    if asked == "sqlite":
-        return asked
-    _, said = _run(nsys, ["export", "--help"], into, interrupt, _LEAST_S)
+def wished_form() -> Wish:
+    """Which export to ask nsys for, by `NSYS_EVIDENCE_INGEST`; `auto` when it is not set.
+
+    Raises:
+        EvidenceError: INVALID_ARGUMENT for any other value.
+    """
+    named = os.environ.get(FORM_VARIABLE) or "auto"
+    for wish in get_args(Wish):
+        if named == wish:
+            return wish  # type: ignore[no-any-return]
+    raise EvidenceError(
+        ErrorCode.INVALID_ARGUMENT,
+        f"{FORM_VARIABLE} is set to something else than one of {', '.join(get_args(Wish))}",
+        f"unset {FORM_VARIABLE}, or set it to auto",
+    )
+
+
+def _form(wish: Wish, into: Path, nsys: Nsys, interrupt: Interrupt) -> Form:
+    """The form to ask for, by what is wished and what this nsys knows."""
+    if wish == "sqlite":
+        return "sqlite"
+    said = _run(["export", "--help"], None, into, nsys, _HELP_DEADLINE_S, interrupt).output
     if "parquetdir" in said:
         return "parquetdir"
-    if asked == "parquetdir":
-        raise EvidenceError(
-            ErrorCode.NSYS_TOO_OLD,
-            f"nsys {shown(nsys.version)} cannot export to parquetdir, which NSYS_EVIDENCE_INGEST asks for",
-            "set NSYS_EVIDENCE_INGEST=sqlite, or install nsys 2023.1 or newer and name it with --nsys",
-        )
-    return "sqlite"
+    if wish == "auto":
+        return "sqlite"
+    raise EvidenceError(
+        ErrorCode.NSYS_TOO_OLD,
+        f"nsys {nsys.version} does not export to parquetdir, which {FORM_VARIABLE} demands",
+        f"unset {FORM_VARIABLE}, or name a newer nsys with --nsys or {NSYS_VARIABLE}",
+        nsys_version=nsys.version,
+    )
 
 
 def _run(
-    nsys: Nsys, arguments: list[str], into: Path, interrupt: Interrupt, deadline_s: float
-) -> tuple[int | None, str]:
-    """Run nsys, and return its exit code, None when the deadline passed, and what it said."""
-    said = into / "said"
-    with said.open("w+b") as output:
-        process = subprocess.Popen(
-            [nsys.path, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=into,
-            env={**os.environ, "TMPDIR": str(into)},
-            start_new_session=True,  # a group of its own, so that what it starts ends with it
+    arguments: list[str], report: Path | None, into: Path, nsys: Nsys, deadline_s: float, interrupt: Interrupt
+) -> Ended:
+    try:
+        return run([str(nsys.path), *arguments], into, deadline_s, interrupt)
+    except OSError as error:
+        raise EvidenceError(
+            ErrorCode.NSYS_NOT_FOUND,
+            f"nsys {nsys.version} could not be started: {error.strerror or 'it is not there'}",
+            f"install it again, or export the report elsewhere and give the .sqlite: {export_elsewhere(report)}",
+        ) from None
+
+
+def _deadline_s(report: Path) -> float:
+    return BASE_DEADLINE_S + DEADLINE_S_PER_MIB * report.stat().st_size / 2**20
+
+
+def _refusal(report: Path, into: Path, nsys: Nsys, ended: Ended) -> EvidenceError:
+    """The error for an nsys that ended badly, by what it said."""
+    if _NEWER in ended.output:
+        return _too_old(report, nsys, report_version(report))
+    if _NO_SPACE in ended.output:
+        return EvidenceError(
+            ErrorCode.DISK_FULL,
+            f"the disk filled up while nsys exported {report.name}",
+            "free space with: nsys-evidence cache prune, or set NSYS_EVIDENCE_CACHE to a directory with room",
         )
-        try:
-            code = _wait(process, interrupt, deadline_s)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        size = output.seek(0, 2)
-        output.seek(0 if "--help" in arguments else max(0, size - _TAIL))
-        text = output.read().decode("utf-8", "replace")
-    said.unlink()
-    return code, text
+    how = f"with exit status {ended.code}" if ended.code and ended.code > 0 else f"by signal {-(ended.code or 0)}"
+    said = _said(ended.output, report, into, nsys)
+    return _failed(report, f"nsys {nsys.version} ended {how}" + (f": {said}" if said else " and said nothing"))
 
 
-def _wait(process: subprocess.Popen[bytes], interrupt: Interrupt, deadline_s: float) -> int | None:
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        interrupt.check()
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(_POLL_S)
-    return None
+def _said(output: str, report: Path, into: Path, nsys: Nsys) -> str:
+    """The last line that names an error, else the last line, with no directory of this machine in it."""
+    lines = [clean_text(line).strip() for line in _LINE.split(output)]
+    lines = [line for line in lines if line]
+    said = next((line for line in reversed(lines) if "error" in line.lower()), lines[-1] if lines else "")
+    for directory in sorted({report.parent, into, nsys.path.parent}, key=lambda path: -len(str(path))):
+        said = said.replace(f"{directory}{os.sep}", "").replace(str(directory), directory.name)
+    return clean_text(_PATH.sub("", said), limit=_SAID)
 
 
-def _is_written(target: Path) -> bool:
-    """Whether the export has what every export has; its content is looked at when it is read."""
-    if target.suffix == ".sqlite":
-        return target.is_file() and target.stat().st_size > 0
-    return (target / "StringIds.parquet").is_file()
+def _failed(report: Path, why: str) -> EvidenceError:
+    return EvidenceError(
+        ErrorCode.NSYS_FAILED,
+        f"{report.name} could not be exported: {why}",
+        f"see what nsys says, and give the .sqlite if it works: {export_elsewhere(report)}",
+    )
 
 
-def _said(text: str) -> str:
-    """The last line that nsys said, without the places of this machine."""
-    lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
-    return clean_text(_PATH.sub("", lines[-1]).strip(), limit=200) if lines else ""
-
-
-def _too_old(report: Path, nsys: Nsys, written_by: str | None) -> EvidenceError:
-    by = f"by nsys {written_by}" if written_by else "by a newer one"
+def _too_old(report: Path, nsys: Nsys, recorded: str | None) -> EvidenceError:
+    by = f"nsys {recorded}" if recorded else "an nsys"
+    numbers = version_numbers(recorded or "")
+    needed = f"{'.'.join(map(str, numbers[:2]))} or newer" if numbers else "of a newer version"
     return EvidenceError(
         ErrorCode.NSYS_TOO_OLD,
-        f"{report.name} was written {by}, and the nsys here is {shown(nsys.version)}, which reads older reports only",
-        INSTALL,
+        f"{report.name} was recorded by {by}, newer than the nsys here, {nsys.version}",
+        f"install NVIDIA Nsight Systems {needed} and name its nsys with --nsys or {NSYS_VARIABLE}; or export the "
+        f"report where it was recorded and give the .sqlite: {export_elsewhere(report)}",
+        report_version=recorded,
+        nsys_version=nsys.version,
     )

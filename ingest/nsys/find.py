@@ -1,93 +1,128 @@
-"""Which nsys to run: the one that was chosen, else the first that answers on PATH or where it is usually installed."""
+"""Which nsys there is on this machine."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
-import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 
 from ...contracts.errors import ErrorCode, EvidenceError
-from .report import Version
+from ..interrupt import Interrupt
+from .process import run
+from .report import report_version
+from .version import version_numbers
 
-_USUAL = (
-    "/opt/nvidia/nsight-systems*/*/bin/nsys",
-    "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
+NSYS_VARIABLE = "NSYS_EVIDENCE_NSYS"
+
+INSTALL_PLACES = (
+    "/opt/nvidia/nsight-systems/*/bin/nsys",
+    "/opt/nvidia/nsight-systems/*/target-linux-*/nsys",
+    "/opt/nvidia/nsight-systems-cli/*/bin/nsys",
+    "/opt/nvidia/nsight-systems-cli/*/target-linux-*/nsys",
+    "/opt/nvidia/hpc_sdk/*/*/profilers/Nsight_Systems/bin/nsys",
     "/usr/local/cuda*/bin/nsys",
-    "/usr/lib/*/nsight-systems/target-linux-*/nsys",
-    "/opt/nvidia/hpc_sdk/Linux_*/*/profilers/Nsight_Systems/bin/nsys",
-    "/Applications/NVIDIA Nsight Systems.app/Contents/Resources/target-*/nsys",
+    "/usr/lib/nsight-systems/*/nsys",
+    "/usr/lib/*-linux-gnu/nsight-systems/*/nsys",
 )
-"""Where NVIDIA's installers put it, as patterns."""
+"""Where NVIDIA's packages, the CUDA toolkit, the HPC SDK and Debian put nsys."""
 
-_VERSION = re.compile(r"\b(20[0-9]{2})\.([0-9]+)\.([0-9]+)")
-_ANSWER_S = 20
-"""Seconds in which `nsys --version` answers, also from a cold disk."""
+VERSION_DEADLINE_S = 20.0
+"""How long `nsys --version` may take, in seconds: a cold start from a network file system takes several."""
 
-INSTALL = (
-    "install Nsight Systems (its command line is enough) or name it with --nsys or NSYS_EVIDENCE_NSYS; or, where there "
-    "is one, run: nsys export --type sqlite REPORT.nsys-rep, and give the file that it writes"
-)
+_VERSION = re.compile(r"\bversion (\d+(?:\.\d+)+\S*)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Nsys:
-    """An nsys that answers: where it is, and its version."""
+    """An nsys that runs.
+
+    Attributes:
+        path: absolute path of the executable.
+        version: version as it says it, such as `2023.4.4.54-234433681190v0`.
+        numbers: the version's numbers, such as (2023, 4, 4, 54).
+    """
 
     path: Path
-    version: Version
+    version: str
+    numbers: tuple[int, ...]
 
 
-def find_nsys(chosen: Path | None = None) -> Nsys:
-    """The nsys to run: `chosen`, else `NSYS_EVIDENCE_NSYS`, else on PATH, else the newest in the usual places.
+def find_nsys(
+    chosen: Path | None = None, report: Path | None = None, *, deadline_s: float = VERSION_DEADLINE_S
+) -> Nsys:
+    """The nsys to use: the chosen one, else that of `NSYS_EVIDENCE_NSYS`, of PATH, or the newest installed one.
+
+    A chosen one is never replaced. Of those that are merely there, one that is older than the report is passed over
+    where a newer one is installed.
+
+    Args:
+        chosen: path or name of an nsys executable.
+        report: the report that it is to export; its version guides the choice, its name stands in the hint.
+        deadline_s: how long each nsys may take to tell its version, in seconds.
 
     Raises:
-        EvidenceError: NSYS_NOT_FOUND. One that was chosen and does not answer is never replaced by another.
+        EvidenceError: NSYS_NOT_FOUND: there is none, or the chosen one does not exist or does not run.
+        OSError: the report cannot be read.
     """
-    named = chosen or (Path(name) if (name := os.environ.get("NSYS_EVIDENCE_NSYS")) else None)
-    if named is not None:
-        named = named.expanduser()
-        found = answering(named / "nsys" if named.is_dir() else named)
-        if found is None:
-            raise EvidenceError(
-                ErrorCode.NSYS_NOT_FOUND,
-                f"{named.name}, which was chosen as nsys, does not answer nsys --version",
-                "choose another with --nsys or NSYS_EVIDENCE_NSYS, or none to have it looked for",
-            )
-        return found
-    on_path = shutil.which("nsys")
-    if on_path and (found := answering(Path(on_path))):
-        return found
-    usual = sorted(_usual(), key=lambda path: ([int(n) for n in re.findall("[0-9]+", str(path))], str(path)))
-    for path in reversed(usual):  # by the version in their names: the newest answers first
-        if found := answering(path):
-            return found
-    raise EvidenceError(ErrorCode.NSYS_NOT_FOUND, "a report is read with nsys, and none was found", INSTALL)
+    if chosen is None and (named := os.environ.get(NSYS_VARIABLE)):
+        return _chosen(named, f"the nsys that {NSYS_VARIABLE} names", report, deadline_s)
+    if chosen is not None:
+        return _chosen(str(chosen), "the nsys that --nsys names", report, deadline_s)
+    needed = version_numbers((report_version(report) if report else None) or "")
+    seen: list[Nsys] = []
+    for nsys in _present(deadline_s):
+        if nsys.numbers >= needed:
+            return nsys
+        seen.append(nsys)
+    if seen:
+        return max(seen, key=lambda nsys: nsys.numbers)
+    raise EvidenceError(ErrorCode.NSYS_NOT_FOUND, "no nsys is installed where it is usually found", _hint(report))
 
 
-def _usual() -> Iterator[Path]:
-    root = Path("/")
-    for pattern in _USUAL:
-        yield from root.glob(pattern.lstrip("/"))
+def export_elsewhere(report: Path | None) -> str:
+    """The command that exports a report on a machine that has an nsys for it."""
+    source = report.name if report else "REPORT.nsys-rep"
+    return shlex.join(["nsys", "export", "--type=sqlite", f"--output={Path(source).stem}.sqlite", source])
 
 
-def answering(path: Path) -> Nsys | None:
-    """The nsys at a path, when it runs and tells its version."""
+def _hint(report: Path | None) -> str:
+    return (
+        f"install NVIDIA Nsight Systems, or name its nsys with --nsys or {NSYS_VARIABLE}; or export the report where "
+        f"there is one and give the .sqlite: {export_elsewhere(report)}"
+    )
+
+
+def _chosen(named: str, what: str, report: Path | None, deadline_s: float) -> Nsys:
+    path = shutil.which(os.path.expanduser(named))
+    nsys = _running(path, deadline_s) if path else None
+    if nsys is None:
+        why = "does not answer --version as nsys does" if path else "does not exist or may not be executed"
+        raise EvidenceError(ErrorCode.NSYS_NOT_FOUND, f"{what}, {Path(named).name}, {why}", _hint(report))
+    return nsys
+
+
+def _present(deadline_s: float) -> Iterator[Nsys]:
+    """The nsys of PATH, then the installed ones, newest first."""
+    first = shutil.which("nsys")
+    if first and (nsys := _running(first, deadline_s)):
+        yield nsys
+    installed = sorted({path for place in INSTALL_PLACES for path in glob(place) if os.access(path, os.X_OK)})
+    running = [nsys for path in installed if (nsys := _running(path, deadline_s))]
+    yield from sorted(running, key=lambda nsys: nsys.numbers, reverse=True)
+
+
+def _running(path: str, deadline_s: float) -> Nsys | None:
+    """The nsys at a path if it tells its version."""
+    path = os.path.abspath(path)
     try:
-        done = subprocess.run(
-            [path.absolute(), "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_ANSWER_S,
-            check=False,
-            start_new_session=True,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+        ended = run([path, "--version"], Path(tempfile.gettempdir()), deadline_s, Interrupt())
+    except OSError:
         return None
-    said = _VERSION.search(done.stdout)
-    return Nsys(path.absolute(), tuple(map(int, said.groups()))) if said and done.returncode == 0 else None
+    found = _VERSION.search(ended.output) if ended.code == 0 else None
+    return Nsys(Path(path), found.group(1), version_numbers(found.group(1))) if found else None

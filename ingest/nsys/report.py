@@ -1,37 +1,51 @@
-"""What a report says of itself without the exporter: the nsys that wrote it, and whether it has its end."""
+"""What an nsys report (`.nsys-rep`, `.qdrep`) says of itself at its two ends, without nsys."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
-MAGIC = b"NVIDIA Tegra Profiler Report "
-_VERSION = re.compile(rb"([0-9]{4})@([0-9]{1,3})@([0-9]{1,3})[@\-.0-9a-z]*\n")
-_END = b"[END]"
+from ...contracts.errors import ErrorCode, EvidenceError
 
-Version = tuple[int, ...]
-"""Year, number and patch of a version of Nsight Systems, compared as numbers."""
+REPORT_HEAD = b"NVIDIA Tegra Profiler Report"
+"""The bytes that every report begins with."""
+
+_REPORT_END = b"U3w[END]"
+"""The bytes that every whole report ends with; nsys finds its table of sections by them and refuses a report else."""
+
+_VERSION = re.compile(re.escape(REPORT_HEAD) + rb" (\d{4}(?:@\d+)+(?:-[0-9A-Za-z]+)?)\.")
+_HEAD_BYTES = 128
 
 
-def report_version(path: Path) -> Version | None:
-    """The version of the nsys that wrote a report, from its first line (`2023@4@4@54-…`).
+def report_version(path: Path) -> str | None:
+    """The version of the nsys that recorded a report, such as `2023.4.4.54-234433681190v0`.
 
-    None for reports of 2022 and before, whose first line has the number of their format alone. Raises OSError.
+    Returns:
+        None where the report does not say: nsys up to 2022 wrote a constant `1` there.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
-        head = file.read(200)
-    found = _VERSION.match(head, len(MAGIC)) if head.startswith(MAGIC) else None
-    return tuple(int(part) for part in found.groups()) if found else None
+        found = _VERSION.match(file.read(_HEAD_BYTES))
+    return found.group(1).decode("ascii").replace("@", ".") if found else None
 
 
-def is_cut_short(path: Path) -> bool:
-    """Whether the mark is missing that ends every report. Raises OSError."""
+def check_whole(path: Path) -> None:
+    """Refuse a report that lacks the mark at its end, as one does whose copy was cut off or that nsys never finished.
+
+    Raises:
+        EvidenceError: PROFILE_CORRUPT.
+        OSError: the file cannot be read.
+    """
     with path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - len(_END)))
-        return file.read() != _END
-
-
-def shown(version: Version) -> str:
-    """A version as nsys writes it: 2023.4.4."""
-    return ".".join(map(str, version))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - len(_REPORT_END), 0))
+        if file.read() == _REPORT_END:
+            return
+    raise EvidenceError(
+        ErrorCode.PROFILE_CORRUPT,
+        f"{path.name} is cut short: it lacks the mark that every nsys report ends with",
+        "copy the report again from the machine that recorded it, or record it again",
+    )
