@@ -29,6 +29,7 @@ from nsys_evidence.server.cli import cli
 from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.run import run_skill
 from nsys_evidence.tools.workspace import Workspace
+from tests.parquet_export import write_parquetdir
 from tests.server.questions import example_arguments
 from tests.support import MemoryLedger
 
@@ -86,11 +87,12 @@ def planted() -> Capture:
     )
 
 
-@pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["sqlite", "parquetdir"])
+def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("export") / TOKENS["directory"]
     directory.mkdir()
-    return write_sqlite(planted(), directory / "capture.sqlite")
+    export = write_sqlite(planted(), directory / "capture.sqlite")
+    return export if request.param == "sqlite" else write_parquetdir(export, directory / "capture.parquetdir")
 
 
 def leaked(text: str) -> set[str]:
@@ -111,8 +113,8 @@ def texts_below(directory: Path) -> Iterator[tuple[Path, str]]:
 
 
 def test_the_tokens_are_in_the_export(capture: Path) -> None:
-    content = str(capture.parent) + capture.read_bytes().decode("latin-1")
-    assert leaked(content) == set(TOKENS)
+    content = [text for _, text in texts_below(capture.parent)]
+    assert leaked(f"{capture.parent} {content}") == set(TOKENS)
 
 
 def test_nothing_of_them_is_in_the_cache(capture: Path, tmp_path: Path) -> None:
@@ -150,13 +152,16 @@ def test_nothing_of_them_is_in_any_result(capture: Path, tmp_path: Path, caplog:
 def wrong_calls(capture: Path, tmp_path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """Calls that fail, in as many ways as there are."""
     damaged = tmp_path / "damaged.sqlite"
-    content = capture.read_bytes()
+    content = write_sqlite(planted(), tmp_path / "whole.sqlite").read_bytes()
     damaged.write_bytes(content[: len(content) // 2])
     broken = tmp_path / "broken.sqlite"
     broken.write_bytes(content[:40_960] + b"\xff" * 40_960 + content[81_920:])
+    half = write_parquetdir(tmp_path / "whole.sqlite", tmp_path / "half")
+    names = half / "StringIds.parquet"
+    names.write_bytes(names.read_bytes()[:-100])
     newer = write_sqlite(replace(planted(), schema="9.0.0"), tmp_path / "newer.sqlite")
     live = write_sqlite(planted(), tmp_path / "live.sqlite", layout=Layout(wal=True))
-    for path in (damaged, broken, newer, live, capture.with_name("absent.sqlite"), capture.parent):
+    for path in (damaged, broken, half, newer, live, capture.with_name("absent.sqlite"), capture.parent):
         yield "top_kernels", {"profile": str(path)}
     for arguments in (
         {"device": 99},
