@@ -9,10 +9,9 @@ from pathlib import Path
 
 
 class Coverage(StrEnum):
-    """Whether a kind of event is in the capture: rows are there, the table is there and empty, or it is not there."""
+    """Whether a kind of event is in the capture: rows that can be true are there, or they are not."""
 
     RECORDED = "recorded"
-    EMPTY = "empty"
     NOT_RECORDED = "not recorded"
 
 

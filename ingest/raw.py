@@ -146,13 +146,12 @@ def read_events(reader: Reader, kind: str, tick: Callable[[float], None]) -> Eve
     if _lacking(reader, kind):
         return Events(Columns(0), None, Coverage.NOT_RECORDED, 0)
     columns = reader.read(table, wanted, tick)
-    # Only for kernels does an empty table differ from none: forms of export differ in whether they write empty tables.
-    absent = Coverage.EMPTY if kind == "kernels" else Coverage.NOT_RECORDED
+    # Whether tables without rows are written is an option of the exporter (--lazy) and says nothing of the capture.
     if kind == "nvtx":
-        return Events(columns, None, Coverage.RECORDED if columns.rows else absent, 0)
+        return Events(columns, None, Coverage.RECORDED if columns.rows else Coverage.NOT_RECORDED, 0)
     keep, quarantined = believable(columns.ints["start"], columns.ints["end"], columns.code(owner))
-    kept = columns.rows - quarantined
-    return Events(columns, keep if quarantined else None, Coverage.RECORDED if kept else absent, quarantined)
+    coverage = Coverage.RECORDED if columns.rows > quarantined else Coverage.NOT_RECORDED
+    return Events(columns, keep if quarantined else None, coverage, quarantined)
 
 
 def _lacking(reader: Reader, kind: str) -> list[str]:

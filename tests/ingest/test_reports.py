@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import threading
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def test_a_real_report_gives_the_same_answers_as_its_exports(
     assert answers(library, report) == expected
     ids = {library.open(str(report.with_suffix(suffix))).id for suffix in (".nsys-rep", ".sqlite", ".parquetdir")}
     assert len(ids) == 1
+
+
+@needs_shared
+@pytest.mark.parametrize("form", ["sqlite", "parquetdir"])
+def test_a_real_export_with_tables_of_what_was_not_traced_gives_the_same_answers(form: str, tmp_path: Path) -> None:
+    report, export = CAPTURES / "cpu_nvtx_osrt-2023.4.4.nsys-rep", tmp_path / "export"
+    command = [real_nsys(), "export", f"--type={form}", "--lazy=false", "--quiet=true", f"--output={export}", report]
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    library = Library(cache=tmp_path / "cache")
+    tables = {table.table for table in library.open(str(export)).source.tables}
+    assert "CUPTI_ACTIVITY_KIND_KERNEL" in tables
+    assert answers(library, export) == answers(library, report.with_suffix(".sqlite"))
 
 
 @needs_shared

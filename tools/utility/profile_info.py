@@ -66,7 +66,7 @@ class CoverageRow(Row):
     """One kind of event."""
 
     kind: Text = column("kind of event; nvtx stands for push/pop ranges")
-    status: Text = column("recorded, empty (the table is there, without rows) or not recorded")
+    status: Text = column("recorded or not recorded; a table without rows says nothing")
     rows: Count = column("events")
     quarantined: Count = column("rows set aside because they cannot be true")
     capture_hint: Text | None = column("how to record it; null when it is recorded, or when no skill needs it")
