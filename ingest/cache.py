@@ -52,8 +52,7 @@ def default_cache() -> Path:
     if chosen := os.environ.get("NSYS_EVIDENCE_CACHE"):
         return Path(chosen).expanduser()
     usual = platformdirs.user_cache_path("nsys-evidence")
-    existing = next(path for path in (usual, *usual.parents) if path.exists())
-    if os.access(existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+    if _is_writable(usual):
         return usual
     temporary = Path(tempfile.gettempdir()) / f"nsys-evidence-{os.geteuid()}"
     with suppress(OSError):
@@ -64,6 +63,12 @@ def default_cache() -> Path:
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
             return temporary
     return usual
+
+
+def _is_writable(directory: Path) -> bool:
+    """Whether this user may write to a directory, or make it."""
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    return os.access(existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,14 @@ class Cache:
     def profile_directory(self, profile_id: str) -> Path:
         """Where a profile is, or would be."""
         return self._root / "profiles" / profile_id
+
+    def is_writable(self) -> bool:
+        """Whether profiles can be added."""
+        return _is_writable(self.directory)
+
+    def free_bytes(self) -> int:
+        """Room on the disk of the cache."""
+        return shutil.disk_usage(next(p for p in (self.directory, *self.directory.parents) if p.exists())).free
 
     def touch(self, profile_id: str) -> None:
         """Mark a profile as used now; a cache that cannot be written stays as it is."""

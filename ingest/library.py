@@ -21,11 +21,12 @@ from .forms.detect import find_capture
 from .forms.export import schema_warnings, versions
 from .forms.found import Form, Found, reading
 from .forms.open import open_reader
+from .health import read_health
 from .integrity import add_sums, digest_of
 from .interrupt import Interrupt
 from .manifest import Manifest
 from .nsys.export import export_report
-from .nsys.find import find_nsys
+from .nsys.find import Nsys, find_nsys
 from .profile import Profile
 from .raw import missing_columns
 from .source import Source
@@ -75,6 +76,10 @@ class Library:
         source, manifest = known
         self._admitted.add(manifest.profile_id)
         return self._profile(replace(source, name=clean_text(path.name)), manifest)
+
+    def nsys(self, report: Path | None = None) -> Nsys:
+        """The nsys that exports reports, or this report; see `find_nsys`."""
+        return find_nsys(self._nsys, report)
 
     def sources(self) -> list[Source]:
         """The sources in the cache, by name and profile id; with roots, those that were opened from below one."""
@@ -177,7 +182,7 @@ class Library:
     def _from_report(
         self, report: Found, staging: Path, directory: Path, interrupt: Interrupt, step: Step
     ) -> tuple[Source, Manifest]:
-        nsys = find_nsys(self._nsys, report.path)
+        nsys = self.nsys(report.path)
         step(0.0, f"exporting with nsys {nsys.version}")
         into = staging / "export"
         into.mkdir()
@@ -220,6 +225,7 @@ def _build(found: Found, export: Found, directory: Path, step: Step) -> tuple[So
             tables=reader.tables(),
             profile_id=manifest.profile_id,
             warnings=(*schema_warnings(schema_version), *missing_columns(reader)),
+            health=read_health(reader, manifest.capture),
         )
         (directory / "source.json").write_text(source.to_json(), encoding="utf-8")
         add_sums(directory, {name: digest_of(directory / name) for name in ("manifest.json", "source.json")})

@@ -20,6 +20,24 @@ class SourceTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """What nsys said of its own work. Counts alone: its messages may name files, hosts and environments.
+
+    Attributes:
+        warnings: messages of severity warning; None where no message was recorded.
+        errors: messages of severity error; None where no message was recorded.
+        dropped: warnings and errors that say that events are, or may be, missing; None where no message has a text.
+        overhead_ns: time within the capture in which nsys's own work is recorded on any thread, overlaps counted once;
+            None where no such work was recorded.
+    """
+
+    warnings: int | None = None
+    errors: int | None = None
+    dropped: int | None = None
+    overhead_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One capture as it was handed over; several sources may hold the same profile.
 
@@ -32,6 +50,7 @@ class Source:
         tables: what `schema_inspect` shows; never any content.
         profile_id: the profile that it became.
         warnings: what its form or version calls for.
+        health: what nsys said of its own work.
     """
 
     name: str
@@ -42,6 +61,7 @@ class Source:
     tables: tuple[SourceTable, ...]
     profile_id: str
     warnings: tuple[str, ...] = ()
+    health: Health = Health()
 
     def to_json(self) -> str:
         """The record as JSON, with a digest of its own, by which a damaged one is known."""
@@ -58,7 +78,8 @@ def read_source(path: Path) -> Source:
         SourceTable(t["table"], t["rows"], tuple((name, kind) for name, kind in t["columns"])) for t in data["tables"]
     )
     del data["sha256"]
-    return Source(**{**data, "tables": tables, "warnings": tuple(data["warnings"])})
+    health = Health(**data["health"])
+    return Source(**{**data, "tables": tables, "warnings": tuple(data["warnings"]), "health": health})
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -107,7 +107,7 @@ def input_schema(skill: Skill) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     if skill.profile:
         properties["profile"] = _PROFILE_PROPERTY
-        required = ["profile", *required]
+        required = required if skill.without_profile else ["profile", *required]
     properties |= own
     if skill.window != "none":
         properties |= _SCOPE_PROPERTIES

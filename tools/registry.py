@@ -50,6 +50,7 @@ class Skill:
         needs: kinds of event (keys of `Manifest.coverage`) without which it abstains.
         window: the default window; "none" means no scope parameters but `profile`.
         profile: whether it takes a profile at all.
+        without_profile: whether it answers without one too.
         max_rows: default number of rows.
         next: skills that lead on from here.
         reading: notes on how to read it, for the reference.
@@ -67,6 +68,7 @@ class Skill:
     needs: tuple[str, ...] = ()
     window: WindowKind = "gpu"
     profile: bool = True
+    without_profile: bool = False
     max_rows: int = 20
     next: tuple[str, ...] = ()
     reading: str = ""
@@ -89,6 +91,7 @@ def skill(
     needs: tuple[str, ...] = (),
     window: WindowKind = "gpu",
     profile: bool = True,
+    without_profile: bool = False,
     max_rows: int = 20,
     next: tuple[str, ...] = (),
 ) -> Callable[[SkillFunction], SkillFunction]:
@@ -116,6 +119,7 @@ def skill(
             needs=needs,
             window=window,
             profile=profile,
+            without_profile=without_profile,
             max_rows=max_rows,
             next=next,
             reading=(function.__doc__ or "").strip(),

@@ -15,6 +15,7 @@ from .. import DISTRIBUTION, version
 from .cache import cache
 from .captures import info, ingest
 from .demo import demo
+from .doctor import doctor
 from .evidence import evidence
 from .running import FAILED
 from .serve import serve
@@ -27,7 +28,7 @@ def cli() -> None:
     """Answers about NVIDIA Nsight Systems captures, in numbers that can be cited and checked."""
 
 
-for _command in (serve, demo, skill, ingest, cache, info, evidence):
+for _command in (serve, demo, skill, ingest, cache, info, doctor, evidence):
     cli.add_command(_command)
 
 

@@ -68,7 +68,7 @@ def info(name: str, as_json: bool) -> None:
 def run(name: str, capture: str | None, assignments: tuple[str, ...], as_json: bool, **scope: Any) -> None:
     """Run a skill on a capture, given by path or profile id."""
     found = find_skill(name)
-    if found.profile and capture is None:
+    if found.profile and not found.without_profile and capture is None:
         raise click.UsageError(f"{name} needs a CAPTURE: a path or a profile id")
     if capture is not None and not found.profile:
         raise click.UsageError(f"{name} takes no CAPTURE")

@@ -14,4 +14,5 @@ REQUIRED = {"name": "gemm"}
 def example_arguments(skill: Skill, capture: str, evidence: str) -> dict[str, Any]:
     """Arguments with which a tool answers about the demo capture; `evidence` is the id of a kept result."""
     known = {"profile": capture, "id": evidence, **REQUIRED}
-    return {name: known[name] for name in input_schema(skill)["required"]}
+    given = {name: known[name] for name in input_schema(skill)["required"]}
+    return {**given, "profile": capture} if skill.profile else given
