@@ -159,7 +159,8 @@ def _failed(report: Path, why: str) -> EvidenceError:
     return EvidenceError(
         ErrorCode.NSYS_FAILED,
         f"{report.name} could not be exported: {why}",
-        f"see what nsys says, and give the .sqlite if it works: {export_elsewhere(report)}",
+        "copy the report again from where it was recorded; or export it there and give the .sqlite: "
+        f"{export_elsewhere(report)}",
     )
 
 
