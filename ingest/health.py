@@ -15,8 +15,8 @@ _MISSING = re.compile(
     r"not all\b.{1,80}\bcollected|\b(dropped|lost|missed|discarded|not collected|incomplete)\b|\boverflow",
     re.IGNORECASE,
 )
-"""Words by which a warning or an error of nsys says that events are, or may be, missing. nsys's own sentence is "Not all
-CUDA events might have been collected."."""
+"""Words by which a warning or an error of nsys says that events are, or may be, missing. Its usual sentence is "Not all
+NVTX events might have been collected."."""
 
 _NONE_MISSING = re.compile(
     r"(?<![0-9.])0 (?:[a-z]+ )?(?:dropped|lost|missed|discarded)|(?:dropped|lost|missed|discarded): 0\b", re.I
