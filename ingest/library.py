@@ -21,6 +21,7 @@ from .interrupt import Interrupt
 from .manifest import Manifest
 from .profile import Profile
 from .raw import missing_columns
+from .roots import Roots
 from .source import Source
 
 Progress = Callable[[float, str], None]
@@ -42,7 +43,7 @@ class Library:
 
     def __init__(self, cache: Path | None = None, roots: Sequence[Path] | None = None) -> None:
         self.cache = Cache(cache or default_cache())
-        self._roots = None if roots is None else tuple(root.resolve() for root in roots)
+        self.roots = Roots(roots)
         self._opened: OrderedDict[Source, Profile] = OrderedDict()
         self._admitted: set[str] = set()
         self._lock = threading.Lock()
@@ -55,13 +56,14 @@ class Library:
         """
         if _PROFILE_ID.fullmatch(reference):
             return self._by_id(reference)
-        path = self._allowed(reference)
+        path = self.roots.resolve(reference)
         interrupt = interrupt or Interrupt()
         before = check_capture(path)
         digest = self._digest(path, before, interrupt)
         found = self._cached(digest)
         if found is None:
             found = self._ingest(path, before, digest, interrupt, progress)
+        self.roots.check_still(path)
         source, manifest = found
         self._admitted.add(manifest.profile_id)
         return self._profile(replace(source, name=clean_text(path.name)), manifest)
@@ -72,7 +74,7 @@ class Library:
 
     def admits(self, profile_id: str) -> bool:
         """Whether a profile may be spoken of. With roots, only one that this library opened from a path below one."""
-        return self._roots is None or profile_id in self._admitted
+        return self.roots.anywhere or profile_id in self._admitted
 
     def _by_id(self, profile_id: str) -> Profile:
         manifest, source = self.cache.manifest(profile_id), self.cache.source_of(profile_id)
@@ -83,26 +85,6 @@ class Library:
                 "give the path of the capture instead; list_profiles shows the ids that are in the cache",
             )
         return self._profile(source, manifest)
-
-    def _allowed(self, reference: str) -> Path:
-        """The resolved path, inside the roots. Resolving comes first, so that neither `..` nor links lead out."""
-        try:
-            path = Path(reference).expanduser().resolve()
-        except (OSError, RuntimeError, ValueError):
-            path = None
-        if path is None or "\0" in reference:
-            raise EvidenceError(
-                ErrorCode.PROFILE_NOT_FOUND,
-                "that is no path",
-                "give the absolute path of an nsys SQLite export, or a profile id that list_profiles shows",
-            )
-        if self._roots is not None and not any(path.is_relative_to(root) for root in self._roots):
-            raise EvidenceError(
-                ErrorCode.PATH_NOT_ALLOWED,
-                f"{Path(reference).name} is outside the directories that this server may read",
-                "give a path below a directory that the server was started with (serve --root DIR)",
-            )
-        return path
 
     def _digest(self, path: Path, found: os.stat_result, interrupt: Interrupt) -> str:
         """SHA-256 of the content. Known from before when the path has the same file, size and times as then."""
@@ -189,9 +171,13 @@ class Library:
 def _check_unchanged(path: Path, before: os.stat_result) -> None:
     with reading(path):
         after = path.stat()
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+    if _identity(before) != _identity(after):
         raise EvidenceError(
             ErrorCode.PROFILE_IN_USE,
             f"{path.name} changed while it was read",
             "wait until the program that writes it has finished, then call again",
         )
+
+
+def _identity(found: os.stat_result) -> tuple[int, int, int, int]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

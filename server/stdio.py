@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
-import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,6 +11,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from .app import build_server
+from .leaving import leave
 from .limits import limits_from_environment
 from .log import log_to_stderr
 
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from ..tools.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-LEAVE_S = 0.3
-"""How long threads may take to end when the client has gone, in seconds."""
 
 
 def serve_stdio(open_workspace: Callable[[], Workspace]) -> None:
@@ -44,15 +39,4 @@ def serve_stdio(open_workspace: Callable[[], Workspace]) -> None:
         anyio.run(serve)
     except* BrokenPipeError:
         logger.warning("the client closed its end of stdout")
-    _leave()
-
-
-def _leave() -> None:
-    """End the process without waiting long for threads that do not stop: the interpreter would wait for ever."""
-    until = time.monotonic() + LEAVE_S
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread() and not thread.daemon:
-            thread.join(max(0.0, until - time.monotonic()))
-            if thread.is_alive():
-                logging.shutdown()
-                os._exit(0)
+    leave()
