@@ -33,23 +33,22 @@ class Roots:
         Raises:
             EvidenceError: PATH_NOT_ALLOWED outside the directories, PROFILE_NOT_FOUND where no path can be meant.
         """
-        if reference == "~" or reference.startswith("~/"):  # another user's home would tell who exists
-            reference = os.path.expanduser(reference)
+        own = reference == "~" or reference.startswith("~/")  # another user's home would tell who exists
         try:
-            path = Path(os.path.realpath(reference)) if reference else None
+            path = Path(os.path.realpath(os.path.expanduser(reference) if own else reference)) if reference else None
         except (OSError, ValueError):  # a NUL, or characters that no file system has
             path = None
-        if path is None:
-            raise EvidenceError(
-                ErrorCode.PROFILE_NOT_FOUND,
-                "that is no path",
-                "give the absolute path of a capture, or a profile id that list_profiles shows",
-            )
-        if not self._hold(path):
+        if path is not None and not self._hold(path):
             raise EvidenceError(
                 ErrorCode.PATH_NOT_ALLOWED,
                 f"{Path(reference).name} is outside the directories that this server may read",
                 "give a path below a directory that the server was started with (serve --root DIR)",
+            )
+        if path is None or os.path.islink(path):  # what is still a link leads in a circle
+            raise EvidenceError(
+                ErrorCode.PROFILE_NOT_FOUND,
+                "that is no path",
+                "give the absolute path of a capture, or a profile id that list_profiles shows",
             )
         return path
 
