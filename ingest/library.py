@@ -45,7 +45,7 @@ class Library:
         self.cache = Cache(cache or default_cache())
         self.roots = Roots(roots)
         self._opened: OrderedDict[Source, Profile] = OrderedDict()
-        self._admitted: set[str] = set()
+        self._admitted: set[Source] = set()
         self._lock = threading.Lock()
 
     def open(self, reference: str, interrupt: Interrupt | None = None, progress: Progress | None = None) -> Profile:
@@ -65,20 +65,32 @@ class Library:
             found = self._ingest(path, before, digest, interrupt, progress)
         self.roots.check_still(path)
         source, manifest = found
-        self._admitted.add(manifest.profile_id)
-        return self._profile(replace(source, name=clean_text(path.name)), manifest)
+        source = replace(source, name=clean_text(path.name))
+        with self._lock:
+            self._admitted.add(source)
+        return self._profile(source, manifest)
 
     def sources(self) -> list[Source]:
-        """The sources in the cache, by name and profile id; with roots, those that were opened from below one."""
-        return [source for source in self.cache.sources() if self.admits(source.profile_id)]
+        """The sources in the cache, by name and profile id; with roots, those opened from below one, as named there."""
+        if self.roots.anywhere:
+            return self.cache.sources()
+        return sorted(self._admitted_sources(), key=lambda source: (source.name, source.profile_id, source.form))
 
     def admits(self, profile_id: str) -> bool:
         """Whether a profile may be spoken of. With roots, only one that this library opened from a path below one."""
-        return self.roots.anywhere or profile_id in self._admitted
+        return self.roots.anywhere or any(source.profile_id == profile_id for source in self._admitted_sources())
+
+    def _admitted_sources(self) -> list[Source]:
+        with self._lock:
+            return list(self._admitted)
 
     def _by_id(self, profile_id: str) -> Profile:
-        manifest, source = self.cache.manifest(profile_id), self.cache.source_of(profile_id)
-        if manifest is None or source is None or not self.admits(profile_id):
+        manifest = self.cache.manifest(profile_id)
+        if self.roots.anywhere:
+            source = self.cache.source_of(profile_id)
+        else:
+            source = next((source for source in self.sources() if source.profile_id == profile_id), None)
+        if manifest is None or source is None:
             raise EvidenceError(
                 ErrorCode.PROFILE_NOT_FOUND,
                 f"no profile {profile_id} is in the cache",

@@ -40,7 +40,7 @@ if __name__ == "__main__":
     run.run_skill = run_for_ever
     here = Workspace(cast(Library, None), FileLedger(evidence_directory()))
     if sys.argv[2:] == ["http"]:
-        http.limits_from_environment = lambda: Limits(calls=1)
+        http.limits_from_environment = lambda: Limits(calls=2)
         http.serve_http(lambda: here, Address("127.0.0.1", 0))
     else:
         serve_stdio(lambda: here)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import httpx2
@@ -33,6 +32,7 @@ from tests.server.wire import SERVE, Place, connected
 from tests.support import MemoryLedger
 
 ERAS = pytest.mark.parametrize("era", ["2026-07-28", "auto", "legacy"])
+NEGOTIATED = pytest.mark.parametrize("era", ["auto", "legacy"])
 METHODS = pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -242,9 +242,8 @@ async def test_a_signal_ends_the_server_in_peace(demo: Path, place: Place, sent:
         assert process.returncode == 0
 
 
-@ERAS
-@pytest.mark.parametrize("kind", ["query", "stubborn"])
-async def test_a_signal_ends_the_server_in_the_middle_of_a_call(place: Place, era: str, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "era"), [("query", "auto"), ("query", "legacy"), ("stubborn", "auto")])
+async def test_a_signal_ends_the_server_in_the_middle_of_a_call(place: Place, kind: str, era: str) -> None:
     with http_server(place, [str(Path(slow_server.__file__)), kind, "http"]) as (process, url):
 
         async def stop(*_: object) -> None:
@@ -258,17 +257,34 @@ async def test_a_signal_ends_the_server_in_the_middle_of_a_call(place: Place, er
         assert "Traceback" not in errors
 
 
-@ERAS
-async def test_a_cancelled_call_frees_its_place_and_touches_no_other(place: Place, era: str) -> None:
-    """One call at a time may run: the second starts when, and only when, the first is stopped."""
+@NEGOTIATED
+async def test_a_cancelled_call_frees_its_place_and_the_call_of_another_session_goes_on(place: Place, era: str) -> None:
+    """Two calls may run at a time: the third begins when, and only when, one of the first two is stopped."""
+    call = {"name": "top_kernels", "arguments": {"profile": "x"}}
+    ended: list[str] = []
+
+    async def run(url: str, name: str, begun: anyio.Event, scope: anyio.CancelScope) -> None:
+        async def begin(*_: object) -> None:
+            begun.set()
+
+        async with Client(url, mode=era) as client:
+            with scope:
+                await client.call_tool(**call, progress_callback=begin)
+        ended.append(name)
+
     with http_server(place, [str(Path(slow_server.__file__)), "query", "http"]) as (_, url):
-        for _ in range(2):
-            async with Client(url, mode=era) as client, anyio.create_task_group() as group:
-
-                async def stop(*_: object, group: Any = group) -> None:
-                    group.cancel_scope.cancel()
-
-                await client.call_tool("top_kernels", {"profile": "x"}, progress_callback=stop)
+        begun = {name: anyio.Event() for name in ("first", "second", "third")}
+        scopes = {name: anyio.CancelScope() for name in begun}
+        async with anyio.create_task_group() as group:
+            for name in ("first", "second"):
+                group.start_soon(run, url, name, begun[name], scopes[name])
+                await begun[name].wait()
+            group.start_soon(run, url, "third", begun["third"], scopes["third"])
+            scopes["first"].cancel()
+            await begun["third"].wait()
+            assert set(ended) <= {"first"}
+            scopes["second"].cancel()
+            scopes["third"].cancel()
 
 
 @ERAS
