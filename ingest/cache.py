@@ -39,6 +39,9 @@ SIZE_CAP = 20 * 2**30
 PROFILE_FILES = (*(f"{table}.parquet" for table in TABLES), "manifest.json", "source.json")
 """The files of a profile, beside the list of their digests."""
 
+_TAKEN_IN = "taken-in"
+"""The file that marks a profile that came as a canonical directory."""
+
 State = tuple[tuple[int, int, int, int], ...]
 """The number, size and times of change of each file of a profile."""
 
@@ -104,11 +107,13 @@ class Cache:
         The content is read once in a process, and again when a file's state is another one.
         """
         manifest, directory = self.manifest(profile_id), self.profile_directory(profile_id)
-        if manifest is None or self._verified.get(profile_id) == (state := _state(directory)):
-            return manifest
-        if state is None or not is_intact(directory, PROFILE_FILES, interrupt.check):
+        state = _state(directory)
+        if manifest is None or state is None:
             return None
-        self._verified[profile_id] = state
+        if self._verified.get(profile_id) != state:
+            if not is_intact(directory, PROFILE_FILES, interrupt.check):
+                return None
+            self._verified[profile_id] = state
         return manifest
 
     def profile_directory(self, profile_id: str) -> Path:
@@ -172,11 +177,11 @@ class Cache:
             EvidenceError: CACHE_UNWRITABLE or DISK_FULL, for what goes wrong in the block too.
         """
         try:
-            for folder in ("profiles", "sources", "seen", "locks", "staging"):
-                (self._root / folder).mkdir(parents=True, exist_ok=True)
+            self._make_folders()
             lock = FileLock(self._root / "locks" / f"{digest}.lock", thread_local=False)
             self._acquire(lock, interrupt)
             try:
+                self._make_folders()  # `clear` may have removed some while this waited
                 for left in (self._root / "staging").glob(f"{digest}-*"):  # of an ingest that was killed
                     shutil.rmtree(left, ignore_errors=True)
                 staging = Path(tempfile.mkdtemp(prefix=f"{digest}-", dir=self._root / "staging"))
@@ -189,6 +194,10 @@ class Cache:
         except OSError as error:
             raise self._coded(error) from None
 
+    def _make_folders(self) -> None:
+        for folder in ("profiles", "sources", "seen", "locks", "staging"):
+            (self._root / folder).mkdir(parents=True, exist_ok=True)
+
     @staticmethod
     def _acquire(lock: FileLock, interrupt: Interrupt) -> None:
         while True:
@@ -199,22 +208,33 @@ class Cache:
                 continue
             return
 
-    def publish(self, staging: Path, manifest: Manifest, interrupt: Interrupt) -> None:
+    def publish(self, staging: Path, manifest: Manifest, interrupt: Interrupt, taken_in: bool = False) -> None:
         """Make a staged profile visible by one rename; a whole one that is there already stays.
 
         Sources with other bytes may become the same profile at the same time, so the profile has a lock of its own.
+
+        Args:
+            taken_in: whether it was copied from a canonical directory, which may say of itself what it likes: the first
+                profile that is made of a capture itself takes its place.
         """
         target = self.profile_directory(manifest.profile_id)
-        with FileLock(self._root / "locks" / f"{manifest.profile_id}.lock", thread_local=False):
-            if self.verified(manifest.profile_id, interrupt) is None:
-                doomed = staging / "damaged"
-                with suppress(FileNotFoundError):
-                    target.rename(doomed)
-                target.parent.mkdir(exist_ok=True)  # `clear` may have removed it
-                profile = staging / "profile"
-                profile.rename(target)
-                if state := _state(target):
-                    self._verified[manifest.profile_id] = state
+        lock = FileLock(self._root / "locks" / f"{manifest.profile_id}.lock", thread_local=False)
+        self._acquire(lock, interrupt)
+        try:
+            present = self.verified(manifest.profile_id, interrupt) is not None
+            if present and (taken_in or not (target / _TAKEN_IN).exists()):
+                return
+            with suppress(FileNotFoundError):
+                target.rename(staging / "replaced")
+            target.parent.mkdir(exist_ok=True)  # `clear` may have removed it
+            profile = staging / "profile"
+            if taken_in:
+                (profile / _TAKEN_IN).touch()
+            profile.rename(target)
+            if state := _state(target):
+                self._verified[manifest.profile_id] = state
+        finally:
+            lock.release()
 
     def entries(self) -> list[CacheEntry]:
         """Profiles in the cache, the least recently used first."""
@@ -273,9 +293,8 @@ class Cache:
         for folder in ("sources", "seen"):
             shutil.rmtree(self._root / folder, ignore_errors=True)
         self._sweep()
-        for folder in ("profiles", "staging", "."):
-            with suppress(OSError):
-                (self._root / folder).rmdir()
+        with suppress(OSError):
+            (self._root / "profiles").rmdir()
         if self.entries():
             raise self._coded(PermissionError(errno.EACCES, ""))
 

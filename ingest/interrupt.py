@@ -18,17 +18,22 @@ class ProfileGoneError(EvidenceError):
     """An opened profile left the cache before it was read: opening the capture again gives the answer."""
 
 
+def gone() -> ProfileGoneError:
+    """The error for a profile that is not there, or not whole, any more."""
+    return ProfileGoneError(
+        ErrorCode.PROFILE_NOT_FOUND,
+        "the profile left the cache while it was read",
+        "call again: a capture that is given by its path is ingested again",
+    )
+
+
 @contextmanager
 def reading_profile() -> Iterator[None]:
     """A profile whose files are gone, evicted by another process or removed, is an error of the closed list."""
     try:
         yield
-    except duckdb.IOException:
-        raise ProfileGoneError(
-            ErrorCode.PROFILE_NOT_FOUND,
-            "the profile left the cache while it was read",
-            "call again: a capture that is given by its path is ingested again",
-        ) from None
+    except (duckdb.IOException, FileNotFoundError):
+        raise gone() from None
 
 
 class Interrupt:

@@ -15,27 +15,39 @@ from pathlib import Path
 from ..contracts.errors import ErrorCode, EvidenceError
 from ..contracts.wire import clean_text
 from .build import Step, build_profile
-from .cache import PROFILE_FILES, Cache, default_cache
+from .cache import Cache, default_cache
 from .canonical import take_in
 from .forms.detect import find_capture
 from .forms.export import schema_warnings, versions
-from .forms.found import Form, Found, reading
+from .forms.found import Form, Found, changed, reading
 from .forms.open import open_reader
 from .health import read_health
 from .integrity import add_sums, digest_of
 from .interrupt import Interrupt
-from .manifest import Manifest
-from .nsys.export import export_report
+from .manifest import PROFILE_ID, Manifest
+from .nsys.export import export_failed, export_report
 from .nsys.find import Nsys, find_nsys
 from .profile import Profile
 from .raw import missing_columns
+from .roots import Roots
 from .source import Source
 
 Progress = Callable[[float, str], None]
 """Called with the share done, 0 to 1, and what is being done."""
 
-_PROFILE_ID = re.compile(r"p-[0-9a-f]{20}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _OPEN_PROFILES = 8
+_BADLY_WRITTEN = (
+    ErrorCode.PROFILE_CORRUPT,
+    ErrorCode.PROFILE_EMPTY,
+    ErrorCode.PROFILE_IN_USE,
+    ErrorCode.NOT_A_CAPTURE,
+    ErrorCode.NOT_A_CAPTURE_DIRECTORY,
+    ErrorCode.NOT_AN_NSYS_EXPORT,
+    ErrorCode.PROFILE_NOT_FOUND,
+)
+"""Errors of an export that nsys has just written."""
+
 _SETTLED_S = 2.0
 """A file younger than this may change again within one tick of its clock, so its digest is not remembered."""
 
@@ -54,9 +66,9 @@ class Library:
     ) -> None:
         self._nsys = nsys
         self.cache = Cache(cache or default_cache())
-        self._roots = None if roots is None else tuple(root.resolve() for root in roots)
+        self.roots = Roots(roots)
         self._opened: OrderedDict[Source, Profile] = OrderedDict()
-        self._admitted: set[str] = set()
+        self._admitted: set[Source] = set()
         self._lock = threading.Lock()
 
     def open(self, reference: str, interrupt: Interrupt | None = None, progress: Progress | None = None) -> Profile:
@@ -65,33 +77,45 @@ class Library:
         Raises:
             EvidenceError: with the code that says why it cannot be opened.
         """
-        if _PROFILE_ID.fullmatch(reference):
+        if PROFILE_ID.fullmatch(reference):
             return self._by_id(reference, interrupt or Interrupt())
-        path = self._allowed(reference)
+        path = self.roots.resolve(reference)
         interrupt = interrupt or Interrupt()
         found = find_capture(path)
         self._check_files(found)
         digest = self._digest(found, interrupt)
-        known = self._cached(digest, interrupt) or self._ingest(found, digest, interrupt, progress)
-        source, manifest = known
-        self._admitted.add(manifest.profile_id)
-        return self._profile(replace(source, name=clean_text(path.name)), manifest)
+        source, manifest = self._cached(digest, interrupt) or self._ingest(found, digest, interrupt, progress)
+        self.roots.check_still(path)
+        source = replace(source, name=clean_text(path.name))
+        with self._lock:
+            self._admitted.add(source)
+        return self._profile(source, manifest)
 
-    def nsys(self, report: Path | None = None) -> Nsys:
+    def nsys(self, report: Path | None = None, interrupt: Interrupt | None = None) -> Nsys:
         """The nsys that exports reports, or this report; see `find_nsys`."""
-        return find_nsys(self._nsys, report)
+        return find_nsys(self._nsys, report, interrupt or Interrupt())
 
     def sources(self) -> list[Source]:
-        """The sources in the cache, by name and profile id; with roots, those that were opened from below one."""
-        return [source for source in self.cache.sources() if self.admits(source.profile_id)]
+        """The sources in the cache, by name and profile id; with roots, those opened from below one, as named there."""
+        if self.roots.anywhere:
+            return self.cache.sources()
+        return sorted(self._admitted_sources(), key=lambda source: (source.name, source.profile_id, source.form))
 
     def admits(self, profile_id: str) -> bool:
         """Whether a profile may be spoken of. With roots, only one that this library opened from a path below one."""
-        return self._roots is None or profile_id in self._admitted
+        return self.roots.anywhere or any(source.profile_id == profile_id for source in self._admitted_sources())
+
+    def _admitted_sources(self) -> list[Source]:
+        with self._lock:
+            return list(self._admitted)
 
     def _by_id(self, profile_id: str, interrupt: Interrupt) -> Profile:
-        manifest, source = self.cache.verified(profile_id, interrupt), self.cache.source_of(profile_id)
-        if manifest is None or source is None or not self.admits(profile_id):
+        if self.roots.anywhere:
+            source = self.cache.source_of(profile_id)
+        else:
+            source = next((source for source in self.sources() if source.profile_id == profile_id), None)
+        manifest = self.cache.verified(profile_id, interrupt) if source else None
+        if manifest is None or source is None:
             raise EvidenceError(
                 ErrorCode.PROFILE_NOT_FOUND,
                 f"no whole profile {profile_id} is in the cache",
@@ -99,34 +123,10 @@ class Library:
             )
         return self._profile(source, manifest)
 
-    def _allowed(self, reference: str) -> Path:
-        """The resolved path, inside the roots. Resolving comes first, so that neither `..` nor links lead out."""
-        try:
-            path = Path(reference).expanduser().resolve()
-        except (OSError, RuntimeError, ValueError):
-            path = None
-        if path is None or "\0" in reference:
-            raise EvidenceError(
-                ErrorCode.PROFILE_NOT_FOUND,
-                "that is no path",
-                "give the absolute path of a capture, or a profile id that list_profiles shows",
-            )
-        if not self._inside(path):
-            raise EvidenceError(
-                ErrorCode.PATH_NOT_ALLOWED,
-                f"{Path(reference).name} is outside the directories that this server may read",
-                "give a path below a directory that the server was started with (serve --root DIR)",
-            )
-        return path
-
-    def _inside(self, path: Path) -> bool:
-        return self._roots is None or any(path.is_relative_to(root) for root in self._roots)
-
     def _check_files(self, found: Found) -> None:
         """The files of a directory may be links: none of them may lead out of the roots either."""
-        files = (found.path / name for name in PROFILE_FILES) if found.form is Form.CANONICAL else found.files
-        for file in files:
-            if not self._inside(file.resolve()):
+        for file in found.files:
+            if not self.roots.hold(file):
                 raise EvidenceError(
                     ErrorCode.PATH_NOT_ALLOWED,
                     f"{file.name} in {found.path.name} leads outside the directories that this server may read",
@@ -139,7 +139,7 @@ class Library:
         states = [list(state) for state in found.states]
         key = hashlib.sha256(str(found.path).encode("utf-8", "surrogateescape")).hexdigest()[:32]
         noted = self.cache.seen(key)
-        if noted and noted.get("files") == states:
+        if noted and noted.get("files") == states and _DIGEST.fullmatch(str(noted.get("digest"))):
             return str(noted["digest"])
         with reading(found.path):
             digest = found.digest(interrupt.check)
@@ -172,8 +172,9 @@ class Library:
                 source, manifest = self._from_report(found, staging, directory, interrupt, step)
             else:
                 source, manifest = _build(found, found, directory, step)
-            found.check_unchanged()
-            self.cache.publish(staging, manifest, interrupt)
+            if find_capture(found.path) != found:
+                raise changed(found.path)
+            self.cache.publish(staging, manifest, interrupt, taken_in=found.form is Form.CANONICAL)
             self.cache.put_source(digest, source)
             self.cache.prune(keep=manifest.profile_id)
             step(1.0, "ready")
@@ -182,12 +183,18 @@ class Library:
     def _from_report(
         self, report: Found, staging: Path, directory: Path, interrupt: Interrupt, step: Step
     ) -> tuple[Source, Manifest]:
-        nsys = self.nsys(report.path)
-        step(0.0, f"exporting with nsys {nsys.version}")
         into = staging / "export"
         into.mkdir()
-        export = find_capture(export_report(report.path, into, nsys, interrupt))
-        written = _build(report, export, directory, step)
+        nsys = self.nsys(report.path, interrupt)
+        step(0.0, f"exporting with nsys {nsys.version}")
+        exported = export_report(report.path, into, nsys, interrupt)
+        try:
+            written = _build(report, find_capture(exported), directory, step)
+        except EvidenceError as error:
+            if error.code in _BADLY_WRITTEN:  # what is wrong is nsys's file, which nobody has
+                what = f"nsys {nsys.version} ended well, but of what it wrote {error.message}"
+                raise export_failed(report.path, what) from None
+            raise
         shutil.rmtree(into, ignore_errors=True)  # it is as large as the profile, and more
         return written
 
@@ -211,8 +218,9 @@ def _build(found: Found, export: Found, directory: Path, step: Step) -> tuple[So
     try:
         try:
             manifest = build_profile(reader, directory, step)
-        except EvidenceError:
-            found.check_unchanged()  # which explains what looks like damage
+        except EvidenceError as error:
+            if find_capture(found.path) != found:  # which explains what looks like damage
+                raise changed(found.path) from error
             raise
         manifest.write(directory)
         nsys_version, schema_version = versions(reader)

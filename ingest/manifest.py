@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+PROFILE_ID = re.compile(r"p-[0-9a-f]{20}")
+"""What a profile id looks like."""
 
 
 class Coverage(StrEnum):
@@ -87,6 +91,8 @@ class Manifest:
 def read_manifest(directory: Path) -> Manifest:
     """Read a profile's manifest. Raises OSError, ValueError, KeyError or TypeError when it is not a whole one."""
     data = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+    if not PROFILE_ID.fullmatch(data["profile_id"]):  # it names a directory
+        raise ValueError("that is no profile id")
     for kind in ("devices", "idle_devices"):
         data[kind] = tuple(
             Device(**{**device, "pids": tuple(device["pids"]), "ids": tuple(device["ids"])}) for device in data[kind]

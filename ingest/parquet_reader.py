@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..contracts.errors import ErrorCode, EvidenceError
+from .forms.found import changed
 from .reader import NONE, Coder, ColumnKind, Columns, Ints, narrowest, resolve_table
 from .source import SourceTable
 
@@ -59,8 +60,8 @@ class ParquetReader:
     def extent(self, table: str) -> tuple[int, int] | None:
         """See `Reader.extent`."""
         edges = []
-        for batch in self._batches(table, ["start"]):
-            bounds = pc.min_max(_integers(batch.column(0)))
+        for (start,) in self._batches(table, {"start": _integers}):
+            bounds = pc.min_max(start)
             if bounds["min"].is_valid:
                 edges += [bounds["min"].as_py(), bounds["max"].as_py()]
         return (min(edges), max(edges)) if edges else None
@@ -79,8 +80,8 @@ class ParquetReader:
     def _pairs(self, table: str, key: str, value: str) -> pa.Table:
         """The columns `key` and `value`, the second as bytes, of the rows that have both."""
         batches = [
-            pa.table({"key": _plain(batch.column(0)), "value": _bytes(batch.column(1))})
-            for batch in self._batches(table, [key, value])
+            pa.table({"key": first, "value": second})
+            for first, second in self._batches(table, {key: _plain, value: _bytes})
         ]
         if not batches:
             return pa.table({"key": pa.array([], pa.int64()), "value": pa.array([], pa.binary())})
@@ -102,16 +103,15 @@ class ParquetReader:
         coders = {column: Coder() for column, kind in wanted.items() if kind != "int"}
         chunks: dict[str, list[npt.NDArray[Any]]] = {column: [] for column in wanted}
         done, rows = 0, self._rows[resolve_table(table, self._files) or ""]
-        for batch in self._batches(table, list(wanted)):
-            for position, (column, kind) in enumerate(wanted.items()):
-                values = batch.column(position)
+        take = {column: _bytes if kind == "text" else _integers for column, kind in wanted.items()}
+        for arrays in self._batches(table, take):
+            for (column, kind), values in zip(wanted.items(), arrays, strict=True):
                 if kind == "int":
-                    chunks[column].append(_integers(values).fill_null(NONE).to_numpy(zero_copy_only=False))
+                    chunks[column].append(values.fill_null(NONE).to_numpy(zero_copy_only=False))
                 else:
-                    plain = _bytes(values).fill_null(b"") if kind == "text" else _integers(values)
-                    codes = coders[column].encode(plain)
+                    codes = coders[column].encode(values.fill_null(b"") if kind == "text" else values)
                     chunks[column].append(codes.astype(narrowest(len(coders[column].values)), copy=False))
-            done += batch.num_rows
+            done += len(arrays[0])
             tick(done / max(1, rows))
         result = Columns(done)
         for column, kind in wanted.items():
@@ -124,8 +124,10 @@ class ParquetReader:
                 result.values[column] = coders[column].texts() if kind == "text" else coders[column].values
         return result
 
-    def _batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Columns of a table in this order, a batch at a time; nothing when the table or one of them is not there."""
+    def _batches(
+        self, table: str, columns: Mapping[str, Callable[[pa.Array[Any]], pa.Array[Any]]]
+    ) -> Iterator[list[pa.Array[Any]]]:
+        """Columns of a table in this order, each taken as told, a batch at a time; nothing where one is not there."""
         name = resolve_table(table, self._files)
         if name is None:
             return
@@ -137,7 +139,7 @@ class ParquetReader:
             file = pq.ParquetFile(self._files[name], page_checksum_verification=True)
             try:
                 for batch in file.iter_batches(_BATCH_ROWS, columns=chosen):
-                    yield batch.select(chosen)
+                    yield [take(batch.column(column)) for column, take in zip(chosen, columns.values(), strict=True)]
             finally:
                 file.close()
 
@@ -192,12 +194,14 @@ def _coded_errors(file: Path) -> Iterator[None]:
     """What Arrow says of a damaged file becomes PROFILE_CORRUPT; what the system says of one, PATH_NOT_ALLOWED."""
     try:
         yield
+    except FileNotFoundError:
+        raise changed(file.parent) from None
     except PermissionError:
         raise EvidenceError(
             ErrorCode.PATH_NOT_ALLOWED, f"{file.name} cannot be read", "give a path that this user may read"
         ) from None
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0][:120].replace(str(file), file.name)
+        reason = (str(error).splitlines() or ["no reason is given"])[0].replace(str(file), file.name)[:120]
         raise EvidenceError(
             ErrorCode.PROFILE_CORRUPT,
             f"{file.name} cannot be read: {reason}",

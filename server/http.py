@@ -1,105 +1,94 @@
-"""Serving over streamable HTTP, to programs of this machine alone."""
+"""Serving over streamable HTTP on this machine: many clients at once, of both protocol eras."""
 
 from __future__ import annotations
 
-import re
+import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from mcp.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from .address import Address
 from .app import build_server
 from .leaving import leave
-from .limits import limits_from_environment
+from .limits import Limits, limits_from_environment
 from .log import log_to_stderr
 
 if TYPE_CHECKING:
+    from mcp.server import Server
     from starlette.applications import Starlette
 
     from ..tools.workspace import Workspace
 
-PATH = "/mcp"
-"""Where the endpoint is."""
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""What an address may name: whoever reaches the port may ask about every capture below the roots."""
-
-MAX_BODY_BYTES = 1 << 20
-"""A request holds the arguments of one call."""
-
-MAX_SESSIONS = 256
-"""Clients of the era of the handshake at once; a session ends half an hour after its last call."""
-
-SHUTDOWN_S = 2
-"""How long running calls are waited for when the server is told to end, in seconds; they are stopped at once."""
-
-_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:]+)\]|(?P<host>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
+STOP_S = 1
+"""How long calls may go on when the server is told to stop, in seconds; then they are interrupted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A loopback host, and a port; 0 for any that is free."""
+def http_app(server: Server[Any], address: Address, limits: Limits) -> Starlette:
+    """The server as an ASGI application with one route, `/mcp`.
 
-    host: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        """The endpoint's address."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}{PATH}"
-
-
-def parse_address(text: str) -> Address:
-    """The address `HOST:PORT`. Raises ValueError, with a reason, for anything but a loopback one."""
-    found = _ADDRESS.fullmatch(text)
-    if not found or int(found["port"]) > 65_535:
-        raise ValueError("it takes HOST:PORT, such as 127.0.0.1:8765; port 0 is any that is free")
-    host = found["six"] or found["host"]
-    if host not in LOOPBACK:
-        raise ValueError(
-            f"it serves {', '.join(LOOPBACK)} only, since whoever reaches it may ask about every capture; from another "
-            "machine, come through a tunnel: ssh -L 8765:127.0.0.1:8765 MACHINE"
-        )
-    return Address(host, int(found["port"]))
-
-
-def build_app(server: Server[Any], port: int) -> Starlette:
-    """The web application of a server that is reached on this port.
-
-    A browser sends the name that it looked up as Host, and the page's own address as Origin: only those of this
-    machine are answered, so that no page of another site can reach the server, not by DNS rebinding either.
+    A request whose Host or Origin header names anything but `address` is refused, so that a web page cannot reach the
+    server by a name that it resolves to this machine.
     """
-    hosts = [f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")]
-    return server.streamable_http_app(
-        streamable_http_path=PATH,
-        json_response=False,  # else a client that leaves does not stop its call
-        max_request_body_size=MAX_BODY_BYTES,
-        max_sessions=MAX_SESSIONS,
-        transport_security=TransportSecuritySettings(
-            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
-        ),
+    app = server.streamable_http_app(
+        json_response=False,  # or a call that its client cancels would go on, and report no progress
+        max_request_body_size=limits.body_bytes,
+        max_sessions=limits.sessions,
+        transport_security=TransportSecuritySettings(allowed_hosts=address.hosts, allowed_origins=address.origins),
     )
+    app.router.redirect_slashes = False  # a redirect would repeat whatever the Host header says
+    return app
 
 
 def serve_http(open_workspace: Callable[[], Workspace], address: Address) -> None:
-    """Serve any number of clients until the process is told to end. Raises OSError when the address is taken."""
+    """Serve until SIGINT or SIGTERM, then give running calls `STOP_S` to end, and interrupt them.
+
+    Raises:
+        OSError: when the address cannot be listened on.
+    """
     log_to_stderr()
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with socket.create_server((address.host, address.port), family=family) as listening:
-        address = Address(address.host, listening.getsockname()[1])
-        app = build_app(build_server(open_workspace, limits_from_environment()), address.port)
+    limits = limits_from_environment()
+    with _listening(address) as listener:
+        address = replace(address, port=listener.getsockname()[1])
+        app = http_app(build_server(open_workspace, limits), address, limits)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs stopped calls as failures, with traces
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=SHUTDOWN_S, server_header=False
+            app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=STOP_S
         )
-        for number in (signal.SIGTERM, signal.SIGINT):  # raised again by uvicorn when it has ended
-            signal.signal(number, lambda *_: None)
-        print(f"Serving MCP at {address.url}. Ctrl-C ends it.", file=sys.stderr, flush=True)
-        uvicorn.Server(config).run(sockets=[listening])
+        _HttpServer(config, address.url).run([listener])
     leave()
+
+
+@contextmanager
+def _listening(address: Address) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.create_server((address.host, address.port), family=family) as listener:
+        yield listener
+
+
+class _HttpServer(uvicorn.Server):
+    """Says where it listens, and ends in peace on a signal, where uvicorn would raise the signal again."""
+
+    def __init__(self, config: uvicorn.Config, url: str) -> None:
+        super().__init__(config)
+        self._url = url
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        sys.stderr.write(f"nsys-evidence: serving MCP at {self._url}\n")
+        sys.stderr.flush()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

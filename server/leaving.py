@@ -1,4 +1,4 @@
-"""The end of a server's process."""
+"""The end of a server process."""
 
 from __future__ import annotations
 

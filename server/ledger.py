@@ -61,6 +61,7 @@ class FileLedger:
         self._max_files = max_files
         self._max_in_memory = max_in_memory
         self._memory: OrderedDict[str, str] = OrderedDict()
+        self._made: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
         self._puts = 0
         self._warned = False
@@ -72,6 +73,10 @@ class FileLedger:
         if text is None:
             text = dump_json({"envelope": envelope, "names": dict(names)})
         self._remember(evidence, text)
+        with self._lock:
+            self._made[evidence] = None
+            while len(self._made) > self._max_files:
+                self._made.popitem(last=False)
         self._write(evidence, text)
 
     def get(self, evidence: str) -> Entry | None:
@@ -84,6 +89,11 @@ class FileLedger:
         self._remember(evidence, text)
         entry = json.loads(text)
         return entry["envelope"], entry["names"]
+
+    def made_here(self, evidence: str) -> bool:
+        """Whether this process put the result, one of its last `max_files`."""
+        with self._lock:
+            return evidence in self._made
 
     def _path(self, evidence: str) -> Path:
         return self._directory / f"{evidence}.json"

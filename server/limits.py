@@ -20,12 +20,16 @@ class Limits:
     Attributes:
         deadline_s: longest time of a call, the wait for its turn among it, in seconds.
         calls: calls that run at the same time; further ones wait.
+        body_bytes: longest request over HTTP, in bytes.
+        sessions: clients of the handshake era that are served over HTTP at the same time.
         grace_s: how long a stopped call is waited for before it is left behind, in seconds.
     """
 
     deadline_s: float = 300.0
     calls: int = 4
     grace_s: float = 0.5
+    body_bytes: int = 1 << 20
+    sessions: int = 256
 
 
 def limits_from_environment() -> Limits:

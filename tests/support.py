@@ -42,6 +42,9 @@ class MemoryLedger:
     def get(self, evidence: str) -> tuple[dict[str, Any], dict[str, str]] | None:
         return self.kept.get(evidence)
 
+    def made_here(self, evidence: str) -> bool:
+        return evidence in self.kept
+
 
 @cache
 def scratch() -> Path:

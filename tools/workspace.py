@@ -19,6 +19,9 @@ class Ledger(Protocol):
     def get(self, evidence: str) -> tuple[dict[str, Any], dict[str, str]] | None:
         """The result and the full texts of its labels; None when it is not kept."""
 
+    def made_here(self, evidence: str) -> bool:
+        """Whether this ledger was given the result, and not one of another process."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workspace:

@@ -39,7 +39,9 @@ def find_capture(path: Path) -> Found:
             raise EvidenceError(
                 ErrorCode.PROFILE_EMPTY,
                 f"{path.name} is empty (0 bytes)",
-                "copy it again, or export the report again: nsys export --type sqlite --force-overwrite true "
+                "copy it again from where it was recorded"
+                if path.suffix.lower() in _REPORT_SUFFIXES
+                else "copy it again, or export the report again: nsys export --type sqlite --force-overwrite true "
                 f"{path.stem}.nsys-rep",
             )
         if head.startswith(SQLITE):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ...contracts.errors import ErrorCode, EvidenceError
 from ...contracts.wire import clean_text
+from ..cache import PROFILE_FILES
+from ..canonical import not_as_written
 from ..integrity import SUMS
 from .export import is_nsys_table
 from .found import Form, Found, found
@@ -23,8 +25,11 @@ def find_directory(path: Path) -> Found:
         EvidenceError: NOT_A_CAPTURE_DIRECTORY, or PROFILE_CORRUPT for a Parquet export without its string table.
         OSError: when the directory cannot be looked at.
     """
-    if (path / SUMS).is_file() and (path / "manifest.json").is_file():
-        return found(path, Form.CANONICAL, (path / SUMS,))  # which has the digests of all others
+    if (path / SUMS).is_file() or (path / "manifest.json").is_file():
+        for file in (files := tuple(path / name for name in sorted((*PROFILE_FILES, SUMS)))):
+            if not file.is_file():
+                raise not_as_written(path)
+        return found(path, Form.CANONICAL, files)
     tables = tuple(sorted(path.glob("*.parquet")))
     if not any(is_nsys_table(table.stem) for table in tables):
         raise _no_capture(path, bool(tables))

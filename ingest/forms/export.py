@@ -32,7 +32,7 @@ def check_export(name: str, reader: Reader) -> None:
     if not any(map(is_nsys_table, reader.table_names())):
         raise EvidenceError(
             ErrorCode.NOT_AN_NSYS_EXPORT,
-            f"{name} is an SQLite file, but nsys did not write it: it has none of nsys's tables",
+            f"nsys did not write {name}: it has none of nsys's tables",
             "give the path of an nsys report, or of an export: nsys export --type sqlite REPORT.nsys-rep",
         )
     version = versions(reader)[1]

@@ -62,16 +62,14 @@ class Found:
             hasher.update(f"{digest_of(file, tick)}  {file.name}\n".encode("utf-8", "surrogateescape"))
         return hasher.hexdigest()
 
-    def check_unchanged(self) -> None:
-        """Raise PROFILE_IN_USE when a file is not as it was seen."""
-        with reading(self.path):
-            now = tuple(state_of(file) for file in self.files)
-        if now != self.states:
-            raise EvidenceError(
-                ErrorCode.PROFILE_IN_USE,
-                f"{self.path.name} changed while it was read",
-                "wait until the program that writes it has finished, then call again",
-            )
+
+def changed(path: Path) -> EvidenceError:
+    """The error for a capture that is not what it was when it was found."""
+    return EvidenceError(
+        ErrorCode.PROFILE_IN_USE,
+        f"{path.name} changed while it was read",
+        "wait until the program that writes it has finished, then call again",
+    )
 
 
 def found(path: Path, form: Form, files: tuple[Path, ...]) -> Found:

@@ -13,7 +13,7 @@ from ..interrupt import Interrupt
 from .find import NSYS_VARIABLE, Nsys, export_elsewhere
 from .process import Ended, run
 from .report import check_whole, report_version
-from .version import version_numbers
+from .version import is_newer, version_numbers
 from .whole import flaw_of_parquetdir, flaw_of_sqlite
 
 FORM_VARIABLE = "NSYS_EVIDENCE_INGEST"
@@ -31,7 +31,7 @@ _PATH = re.compile(r"(?<![\w.])/(?:[^\s'\"()<>,;]*/)?")
 _LINE = re.compile(r"[\r\n]+")
 _SAID = 300
 
-Form = Literal["sqlite", "parquetdir"]
+Exported = Literal["sqlite", "parquetdir"]
 Wish = Literal["auto", "sqlite", "parquetdir"]
 
 
@@ -57,11 +57,11 @@ def export_report(report: Path, into: Path, nsys: Nsys, interrupt: Interrupt, de
     """
     wish = wished_form()
     recorded = report_version(report)
-    if recorded and version_numbers(recorded) > nsys.numbers:
+    if recorded and is_newer(version_numbers(recorded), nsys.numbers):
         raise _too_old(report, nsys, recorded)
     check_whole(report)
     report, into = report.absolute(), into.absolute()
-    form = _form(wish, into, nsys, interrupt)
+    form = _form(wish, report, into, nsys, interrupt)
     name, flaw_of = {
         "sqlite": ("export.sqlite", flaw_of_sqlite),
         "parquetdir": ("export_pqtdir", flaw_of_parquetdir),
@@ -71,11 +71,11 @@ def export_report(report: Path, into: Path, nsys: Nsys, interrupt: Interrupt, de
     limit_s = _deadline_s(report) if deadline_s is None else deadline_s
     ended = _run(command, report, into, nsys, limit_s, interrupt)
     if ended.code is None:
-        raise _failed(report, f"nsys did not end within {limit_s:g} s and was stopped")
+        raise export_failed(report, f"nsys did not end within {limit_s:g} s and was stopped")
     if ended.code:
         raise _refusal(report, into, nsys, ended)
     if flaw := flaw_of(into / name):
-        raise _failed(report, f"nsys said it was done, but {flaw}")
+        raise export_failed(report, f"nsys said it was done, but {flaw}")
     return into / name
 
 
@@ -96,15 +96,17 @@ def wished_form() -> Wish:
     )
 
 
-def _form(wish: Wish, into: Path, nsys: Nsys, interrupt: Interrupt) -> Form:
+def _form(wish: Wish, report: Path, into: Path, nsys: Nsys, interrupt: Interrupt) -> Exported:
     """The form to ask for, by what is wished and what this nsys knows."""
     if wish == "sqlite":
         return "sqlite"
-    said = _run(["export", "--help"], None, into, nsys, _HELP_DEADLINE_S, interrupt).output
-    if "parquetdir" in said:
+    ended = _run(["export", "--help"], None, into, nsys, _HELP_DEADLINE_S, interrupt)
+    if "parquetdir" in ended.output:
         return "parquetdir"
     if wish == "auto":
         return "sqlite"
+    if ended.code != 0:
+        raise export_failed(report, f"nsys {nsys.version} does not answer export --help")
     raise EvidenceError(
         ErrorCode.NSYS_TOO_OLD,
         f"nsys {nsys.version} does not export to parquetdir, which {FORM_VARIABLE} demands",
@@ -142,7 +144,7 @@ def _refusal(report: Path, into: Path, nsys: Nsys, ended: Ended) -> EvidenceErro
         )
     how = f"with exit status {ended.code}" if ended.code and ended.code > 0 else f"by signal {-(ended.code or 0)}"
     said = _said(ended.output, report, into, nsys)
-    return _failed(report, f"nsys {nsys.version} ended {how}" + (f": {said}" if said else " and said nothing"))
+    return export_failed(report, f"nsys {nsys.version} ended {how}" + (f": {said}" if said else " and said nothing"))
 
 
 def _said(output: str, report: Path, into: Path, nsys: Nsys) -> str:
@@ -155,7 +157,8 @@ def _said(output: str, report: Path, into: Path, nsys: Nsys) -> str:
     return clean_text(_PATH.sub("", said), limit=_SAID)
 
 
-def _failed(report: Path, why: str) -> EvidenceError:
+def export_failed(report: Path, why: str) -> EvidenceError:
+    """The error for an export that went wrong."""
     return EvidenceError(
         ErrorCode.NSYS_FAILED,
         f"{report.name} could not be exported: {why}",

@@ -16,7 +16,7 @@ from ...contracts.errors import ErrorCode, EvidenceError
 from ..interrupt import Interrupt
 from .process import run
 from .report import report_version
-from .version import version_numbers
+from .version import is_newer, version_numbers
 
 NSYS_VARIABLE = "NSYS_EVIDENCE_NSYS"
 
@@ -54,7 +54,11 @@ class Nsys:
 
 
 def find_nsys(
-    chosen: Path | None = None, report: Path | None = None, *, deadline_s: float = VERSION_DEADLINE_S
+    chosen: Path | None = None,
+    report: Path | None = None,
+    interrupt: Interrupt | None = None,
+    *,
+    deadline_s: float = VERSION_DEADLINE_S,
 ) -> Nsys:
     """The nsys to use: the chosen one, else that of `NSYS_EVIDENCE_NSYS`, of PATH, or the newest installed one.
 
@@ -62,22 +66,26 @@ def find_nsys(
     where a newer one is installed.
 
     Args:
-        chosen: path or name of an nsys executable.
+        chosen: path of an nsys executable; the variable may hold a name too, which is looked for on PATH.
         report: the report that it is to export; its version guides the choice, its name stands in the hint.
+        interrupt: stops the search.
         deadline_s: how long each nsys may take to tell its version, in seconds.
 
     Raises:
-        EvidenceError: NSYS_NOT_FOUND: there is none, or the chosen one does not exist or does not run.
+        EvidenceError: NSYS_NOT_FOUND: there is none, or the chosen one does not exist or does not run; or what the
+            interrupt was set with.
         OSError: the report cannot be read.
     """
-    if chosen is None and (named := os.environ.get(NSYS_VARIABLE)):
-        return _chosen(named, f"the nsys that {NSYS_VARIABLE} names", report, deadline_s)
-    if chosen is not None:
-        return _chosen(str(chosen), "the nsys that --nsys names", report, deadline_s)
+    asked = _Asked(interrupt or Interrupt(), deadline_s)
+    if chosen is not None:  # a path also without a slash
+        path = os.path.abspath(os.path.expanduser(chosen))
+        return _chosen(path, "the nsys that --nsys names", report, asked)
+    if named := os.environ.get(NSYS_VARIABLE):
+        return _chosen(os.path.expanduser(named), f"the nsys that {NSYS_VARIABLE} names", report, asked)
     needed = version_numbers((report_version(report) if report else None) or "")
     seen: list[Nsys] = []
-    for nsys in _present(deadline_s):
-        if nsys.numbers >= needed:
+    for nsys in _present(asked):
+        if not is_newer(needed, nsys.numbers):
             return nsys
         seen.append(nsys)
     if seen:
@@ -98,30 +106,39 @@ def _hint(report: Path | None) -> str:
     )
 
 
-def _chosen(named: str, what: str, report: Path | None, deadline_s: float) -> Nsys:
-    path = shutil.which(os.path.expanduser(named))
-    nsys = _running(path, deadline_s) if path else None
+@dataclass(frozen=True)
+class _Asked:
+    """How each nsys is asked for its version."""
+
+    interrupt: Interrupt
+    deadline_s: float
+
+
+def _chosen(named: str, what: str, report: Path | None, asked: _Asked) -> Nsys:
+    path = shutil.which(named)
+    nsys = _running(path, asked) if path else None
     if nsys is None:
         why = "does not answer --version as nsys does" if path else "does not exist or may not be executed"
         raise EvidenceError(ErrorCode.NSYS_NOT_FOUND, f"{what}, {Path(named).name}, {why}", _hint(report))
     return nsys
 
 
-def _present(deadline_s: float) -> Iterator[Nsys]:
+def _present(asked: _Asked) -> Iterator[Nsys]:
     """The nsys of PATH, then the installed ones, newest first."""
     first = shutil.which("nsys")
-    if first and (nsys := _running(first, deadline_s)):
+    if first and (nsys := _running(first, asked)):
         yield nsys
     installed = sorted({path for place in INSTALL_PLACES for path in glob(place) if os.access(path, os.X_OK)})
-    running = [nsys for path in installed if (nsys := _running(path, deadline_s))]
+    running = [nsys for path in installed if (nsys := _running(path, asked))]
     yield from sorted(running, key=lambda nsys: nsys.numbers, reverse=True)
 
 
-def _running(path: str, deadline_s: float) -> Nsys | None:
+def _running(path: str, asked: _Asked) -> Nsys | None:
     """The nsys at a path if it tells its version."""
     path = os.path.abspath(path)
     try:
-        ended = run([path, "--version"], Path(tempfile.gettempdir()), deadline_s, Interrupt())
+        with tempfile.TemporaryDirectory() as place:
+            ended = run([path, "--version"], Path(place), asked.deadline_s, asked.interrupt)
     except OSError:
         return None
     found = _VERSION.search(ended.output) if ended.code == 0 else None

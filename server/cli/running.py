@@ -44,7 +44,7 @@ def nsys_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """The option `--nsys PROGRAM`, for `chosen_nsys`."""
     return click.option(
         "--nsys",
-        type=click.Path(exists=True, path_type=Path),
+        type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
         expose_value=False,
         callback=lambda context, _option, value: context.meta.update({_NSYS: value}),
         help="The nsys that exports reports; else NSYS_EVIDENCE_NSYS, PATH, the usual places.",

@@ -8,10 +8,25 @@ from pathlib import Path
 
 import click
 
+from ..address import Address, parse_address
 from .running import chosen_nsys, nsys_option
 
 
+def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> Address | None:
+    try:
+        return None if text is None else parse_address(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.command()
+@click.option(
+    "--http",
+    "address",
+    metavar="HOST:PORT",
+    callback=_address,
+    help="Serve over streamable HTTP at http://HOST:PORT/mcp, on this machine only. Needs --root.",
+)
 @click.option(
     "--root",
     "roots",
@@ -19,34 +34,28 @@ from .running import chosen_nsys, nsys_option
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     help="Open captures only from this directory (repeatable); from anywhere without it.",
 )
-@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP on a loopback address; needs --root.")
 @nsys_option
-def serve(roots: tuple[Path, ...], http: str | None) -> None:
+def serve(address: Address | None, roots: tuple[Path, ...]) -> None:
     """Serve MCP over stdin and stdout, or over HTTP."""
-    if http is not None:
-        _serve_http(http, roots)
+    from ..workspace import open_workspace
+
+    if address is not None:
+        if not roots:
+            raise click.UsageError("--http needs --root DIR: whoever can connect may read captures, but only below it")
+        _serve_http(roots, address)
         return
     if sys.stdin.isatty():
         click.echo("Serving MCP on stdin and stdout: an MCP client starts this command. Ctrl-C ends it.", err=True)
     from ..stdio import serve_stdio
-    from ..workspace import open_workspace
 
     serve_stdio(partial(open_workspace, roots, nsys=chosen_nsys()))
 
 
-def _serve_http(http: str, roots: tuple[Path, ...]) -> None:
-    from ..http import parse_address, serve_http
+def _serve_http(roots: tuple[Path, ...], address: Address) -> None:
+    from ..http import serve_http
     from ..workspace import open_workspace
 
     try:
-        address = parse_address(http)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--http") from None
-    if not roots:
-        raise click.UsageError(
-            "--http needs --root: the directory, or directories, that clients may open captures from"
-        )
-    try:
         serve_http(partial(open_workspace, roots, nsys=chosen_nsys()), address)
     except OSError as error:
-        raise click.ClickException(f"{http} cannot be served: {error.strerror}") from None
+        raise click.ClickException(f"{address.host}:{address.port} cannot be listened on: {error.strerror}") from None

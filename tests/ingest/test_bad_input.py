@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sqlite3
 import stat
@@ -338,6 +339,18 @@ def test_within_roots_a_profile_id_opens_only_what_was_opened_by_its_path(fenced
     assert library.open(profile.id) is profile
     assert [source.profile_id for source in library.sources()] == [profile.id]
     assert len(anywhere.sources()) == 2
+
+
+def test_within_roots_a_capture_goes_by_its_name_there_and_not_by_that_of_a_copy_elsewhere(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in" / "a.sqlite", tmp_path / "unmentionable.sqlite"
+    inside.parent.mkdir()
+    write_sqlite(CAPTURE, outside)
+    shutil.copy(outside, inside)
+    Library(cache=tmp_path / "cache").open(str(outside))
+    fenced = Library(cache=tmp_path / "cache", roots=[inside.parent])
+    profile = fenced.open(str(inside))
+    assert [source.name for source in fenced.sources()] == ["a.sqlite"]
+    assert fenced.open(profile.id).name == "a.sqlite"
 
 
 def test_no_roots_at_all_allow_nothing(tmp_path: Path, good: Path) -> None:

@@ -245,6 +245,14 @@ def test_a_profile_without_all_its_digests_is_made_again(directory: Path, captur
     assert sums.read_text() == before
 
 
+@pytest.mark.parametrize("name", [*PROFILE_FILES, SUMS])
+def test_a_profile_that_lacks_a_file_is_made_again(directory: Path, capture: Path, name: str) -> None:
+    profile = Library(cache=directory).open(str(capture))
+    (profile.directory / name).unlink()
+    again, steps = opened(Library(cache=directory), capture)
+    assert (again.id, steps > 5, (profile.directory / name).is_file()) == (profile.id, True, True)
+
+
 def test_a_table_that_changes_under_a_running_process_is_found(directory: Path, capture: Path) -> None:
     library = Library(cache=directory)
     profile = library.open(str(capture))

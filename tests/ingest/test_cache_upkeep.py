@@ -12,6 +12,7 @@ import pytest
 from nsys_evidence.ingest.cache import Cache, default_cache
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import Kernel, write_sqlite
+from nsys_evidence.ingest.tables import FORMAT_VERSION
 from tests.ingest.caching import DEMO, SMALL, files, kernels, opened
 
 
@@ -76,7 +77,7 @@ def test_clearing_removes_every_format_and_nothing_else(three: tuple[Library, li
         (directory / other).mkdir(parents=True)
         (directory / other / "file").write_text("x")
     library.cache.clear()
-    assert files(directory) == ["evidence/file", "vault/file"]
+    assert files(directory) == ["evidence/file", f"v{FORMAT_VERSION}/staging", "vault/file"]
     assert opened(library, tmp_path / "0.sqlite")[1] > 5
 
 

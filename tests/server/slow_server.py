@@ -1,4 +1,4 @@
-"""A server whose every call takes for ever, for tests of its end. Run as a program, with `query` or `stubborn`."""
+"""A server whose every call takes for ever, for tests of its end. Arguments: `query` or `stubborn`, or with `http`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import duckdb
 
 from nsys_evidence.ingest.interrupt import Interrupt
 from nsys_evidence.ingest.library import Library
+from nsys_evidence.server import http
+from nsys_evidence.server.address import Address
 from nsys_evidence.server.ledger import FileLedger, evidence_directory
+from nsys_evidence.server.limits import Limits
 from nsys_evidence.server.stdio import serve_stdio
 from nsys_evidence.tools import run
 from nsys_evidence.tools.registry import Skill
@@ -35,4 +38,9 @@ def run_for_ever(
 
 if __name__ == "__main__":
     run.run_skill = run_for_ever
-    serve_stdio(lambda: Workspace(cast(Library, None), FileLedger(evidence_directory())))
+    here = Workspace(cast(Library, None), FileLedger(evidence_directory()))
+    if sys.argv[2:] == ["http"]:
+        http.limits_from_environment = lambda: Limits(calls=2)
+        http.serve_http(lambda: here, Address("127.0.0.1", 0))
+    else:
+        serve_stdio(lambda: here)

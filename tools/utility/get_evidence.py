@@ -16,6 +16,7 @@ from ...contracts.wire import dump_json
 from ..call import Call
 from ..registry import Params, skill
 from ..result import Result
+from ..workspace import Workspace
 
 
 class GetEvidenceParams(Params):
@@ -55,8 +56,7 @@ def get_evidence(call: Call[GetEvidenceParams]) -> Result:
             argument="id",
         )
     kept = call.workspace.ledger.get(evidence)
-    about = kept and kept[0]["profile"]
-    if kept is None or (about and not call.workspace.library.admits(about["id"])):
+    if kept is None or not _may_be_told(kept[0], call.workspace):
         raise EvidenceError(
             ErrorCode.EVIDENCE_NOT_FOUND,
             f"no result is kept under {evidence}",
@@ -64,6 +64,13 @@ def get_evidence(call: Call[GetEvidenceParams]) -> Result:
         )
     envelope, names = kept
     return Result(rows=[], total_rows=0, totals={}, stored=_with_names(envelope, names))
+
+
+def _may_be_told(envelope: dict[str, Any], workspace: Workspace) -> bool:
+    """Whether a result is of a profile that may be spoken of. One of no profile, with roots, only where it was made."""
+    if about := envelope["profile"]:
+        return workspace.library.admits(about["id"])
+    return workspace.library.roots.anywhere or workspace.ledger.made_here(envelope["evidence"])
 
 
 def _with_names(envelope: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from nsys_evidence.contracts.envelope import MAX_BYTES
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.contracts.evidence import parse_address, resolve_address
 from nsys_evidence.contracts.wire import dump_json
+from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import Capture, Kernel
+from nsys_evidence.server.ledger import FileLedger
 from nsys_evidence.tools.workspace import Workspace
 from tests.support import MemoryLedger, ask, rows_of, workspace, written
 
@@ -105,3 +108,14 @@ def test_what_is_no_evidence_id_is_an_invalid_argument(text: str) -> None:
         ask("get_evidence", id=text)
     assert refused.value.code is ErrorCode.INVALID_ARGUMENT
     assert refused.value.facts["argument"] == "id"
+
+
+def test_a_server_with_roots_tells_no_list_of_profiles_that_another_made(tmp_path: Path) -> None:
+    kept = FileLedger(tmp_path / "state")
+    listed = ask("list_profiles", within=Workspace(Library(cache=tmp_path / "cache"), kept))
+    fenced = Workspace(Library(cache=tmp_path / "other", roots=[tmp_path]), FileLedger(tmp_path / "state"))
+    with pytest.raises(EvidenceError) as caught:
+        ask("get_evidence", within=fenced, id=listed["evidence"])
+    assert caught.value.code is ErrorCode.EVIDENCE_NOT_FOUND
+    own = ask("list_profiles", within=fenced)
+    assert ask("get_evidence", within=fenced, id=own["evidence"]) == own
