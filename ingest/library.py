@@ -185,9 +185,10 @@ class Library:
     ) -> tuple[Source, Manifest]:
         into = staging / "export"
         into.mkdir()
-        nsys = self.nsys(report.path, interrupt)
-        step(0.0, f"exporting with nsys {nsys.version}")
-        exported = export_report(report.path, into, nsys, interrupt)
+        with reading(report.path):
+            nsys = self.nsys(report.path, interrupt)
+            step(0.0, f"exporting with nsys {nsys.version}")
+            exported = export_report(report.path, into, nsys, interrupt)
         try:
             written = _build(report, find_capture(exported), directory, step)
         except EvidenceError as error:

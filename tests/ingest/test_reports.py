@@ -17,6 +17,7 @@ from nsys_evidence.ingest.synthetic import write_sqlite
 from tests.ingest.caching import SMALL, opened, whole
 from tests.ingest.test_forms import answers
 from tests.nsys_program import pretend_nsys, real_nsys
+from tests.parquet_export import write_parquetdir
 from tests.support import SHARED, needs_shared
 
 REPORT = b"NVIDIA Tegra Profiler Report %s.\n some sections U3w[END]"
@@ -132,6 +133,24 @@ def test_an_export_that_goes_wrong_is_said_and_leaves_nothing(
     assert whole(cache)
     working = Library(cache=cache, nsys=pretend_nsys(tmp_path / "nsys", copying(export)))
     assert working.open(str(report)).manifest.rows["kernels"] == 1
+
+
+def test_an_export_with_damage_inside_is_nsys_failure_and_not_the_readers_file(
+    report: Path, export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NSYS_EVIDENCE_INGEST", "parquetdir")
+    parquet = write_parquetdir(export, tmp_path / "parquet")
+    table = parquet / "CUPTI_ACTIVITY_KIND_KERNEL.parquet"
+    content = table.read_bytes()
+    table.write_bytes(content[:4] + b"\xff" * (len(content) - 8) + content[-4:])
+    with pytest.raises(EvidenceError) as caught:
+        Library(cache=tmp_path / "cache", nsys=pretend_nsys(tmp_path / "nsys", f'cp -r "{parquet}" "$output"')).open(
+            str(report)
+        )
+    assert caught.value.code is ErrorCode.NSYS_FAILED
+    assert caught.value.message.startswith("run.nsys-rep could not be exported")
+    assert table.name in caught.value.message
+    assert "copy the directory again" not in caught.value.hint
 
 
 def test_a_report_that_is_newer_than_nsys_is_said_before_nsys_runs(tmp_path: Path) -> None:
