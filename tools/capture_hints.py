@@ -1,4 +1,4 @@
-"""Which nsys flags record what a skill needs, by kind of event."""
+"""Kinds of event: which nsys flags record them, and what they are called."""
 
 from __future__ import annotations
 
@@ -23,3 +23,6 @@ KIND_NAMES = {
     "events": "any event",
 }
 """The same kinds in words."""
+
+TABLE_OF = {"nvtx": "nvtx_ranges"}
+"""The canonical table of a kind of event, where it has another name."""

@@ -8,14 +8,11 @@ from typing import Any
 from ...contracts.units import ratio
 from ...ingest.manifest import Coverage
 from ..call import Call
-from ..capture_hints import CAPTURE_HINTS
+from ..capture_hints import CAPTURE_HINTS, TABLE_OF
 from .checks import Check, Standing
 
 _MUCH_OVERHEAD = 20
 """nsys's own work is worth a warning from one part in this many of the capture window."""
-
-_TABLE_OF = {"nvtx": "nvtx_ranges"}
-"""The canonical table of a kind of event, where it has another name."""
 
 
 def capture_checks(call: Call[Any]) -> list[Check]:
@@ -106,7 +103,7 @@ def _kinds(call: Call[Any]) -> Iterator[Check]:
     manifest = call.profile.manifest
     for kind, found in sorted(manifest.coverage.items()):
         if found is Coverage.RECORDED:
-            yield Check(f"events: {kind}", Standing.OK, count=manifest.rows[_TABLE_OF.get(kind, kind)])
+            yield Check(f"events: {kind}", Standing.OK, count=manifest.rows[TABLE_OF.get(kind, kind)])
         else:
             yield Check(f"events: {kind}", Standing.NOT_RECORDED, note=CAPTURE_HINTS.get(kind))
     for kind, count in sorted(manifest.quarantined.items()):

@@ -10,7 +10,7 @@ from ...contracts.units import Count, Id, Ms, S, Text
 from ...contracts.window import Window
 from ...ingest.manifest import Coverage
 from ..call import Call
-from ..capture_hints import CAPTURE_HINTS
+from ..capture_hints import CAPTURE_HINTS, TABLE_OF
 from ..registry import NoParams, skill
 from ..result import Result, Table
 
@@ -95,7 +95,7 @@ def profile_info(call: Call[NoParams]) -> Result:
         (
             kind,
             found.value,
-            rows[_TABLE_OF.get(kind, kind)],
+            rows[TABLE_OF.get(kind, kind)],
             manifest.quarantined.get(kind, 0),
             None if found is Coverage.RECORDED else CAPTURE_HINTS.get(kind),
         )
@@ -127,10 +127,6 @@ def profile_info(call: Call[NoParams]) -> Result:
         notes=[*manifest.warnings, *source.warnings],
         status=Status.OK if windows else Status.EMPTY,
     )
-
-
-_TABLE_OF = {"nvtx": "nvtx_ranges"}
-"""The canonical table of a kind of event, where it has another name."""
 
 
 def _windows(profile: Profile) -> list[tuple[str, int, int, int]]:
