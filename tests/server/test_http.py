@@ -11,22 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
-import duckdb
 import httpx2
 import pytest
 from click.testing import CliRunner
 from mcp import Client
 
-from nsys_evidence.ingest.interrupt import Interrupt
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import Capture, Kernel, write_sqlite
 from nsys_evidence.server.address import Address, parse_address
 from nsys_evidence.server.cli import cli
 from nsys_evidence.server.ledger import FileLedger
 from nsys_evidence.server.limits import Limits
-from nsys_evidence.tools import run as run_module
-from nsys_evidence.tools.registry import Skill, all_skills
-from nsys_evidence.tools.run import Envelope
+from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.workspace import Workspace
 from tests.server import slow_server
 from tests.server.over_http import client_over, serving
@@ -289,34 +285,6 @@ async def test_a_cancelled_call_frees_its_place_and_the_call_of_another_session_
             assert set(ended) <= {"first"}
             scopes["second"].cancel()
             scopes["third"].cancel()
-
-
-@NEGOTIATED
-async def test_a_call_that_never_gets_its_turn_is_busy(
-    demo: Path, own_place: Place, monkeypatch: pytest.MonkeyPatch, era: str
-) -> None:
-    def until_stopped(_skill: Skill, _given: object, _workspace: Workspace, interrupt: Interrupt) -> Envelope:
-        cursor = duckdb.connect(config={"threads": 1})
-        with interrupt.track(cursor):
-            cursor.execute("SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b").fetchall()
-        raise AssertionError
-
-    monkeypatch.setattr(run_module, "run_skill", until_stopped)
-    codes: list[str] = []
-
-    async def ask(client: Client) -> None:
-        codes.append(error_of(await client.call_tool("top_kernels", {"profile": str(demo)}))["code"])
-
-    limits = Limits(deadline_s=0.3, calls=1)
-    async with (
-        serving(within(own_place, demo.parent), limits) as requests,
-        client_over(requests, era) as first,
-        client_over(requests, era) as second,
-        anyio.create_task_group() as group,
-    ):
-        group.start_soon(ask, first)
-        group.start_soon(ask, second)
-    assert sorted(codes) == ["BUSY", "TIMEOUT"]
 
 
 @ERAS
