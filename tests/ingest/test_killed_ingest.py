@@ -71,7 +71,8 @@ def fresh(name):
     shutil.rmtree(scratch / "cache", ignore_errors=True)
     return scratch / "cache"
 
-total = int(in_child(lambda: str(events(fresh("count"), 0))))
+# Threads that wait for each other call more often on a busy machine: the least of a few counts is there in every run.
+total = min(int(in_child(lambda: str(events(fresh("count"), 0)))) for _ in range(4))
 expected = in_child(lambda: ask(fresh("expected")))
 killed = left = wrong = 0
 for moment in range(moments):
@@ -98,6 +99,6 @@ def test_after_a_kill_at_any_of_a_hundred_moments_the_same_question_gets_the_rig
     said = json.loads(done.stdout)
     assert said["expected"] > 500
     assert said["wrong"] == 0
-    # The number of calls differs a little from run to run, so the very last moments may come after the end.
+    # The number of calls differs a little from run to run all the same, so the very last moments may come after the end.
     assert MOMENTS - 10 <= said["killed"] <= MOMENTS
     assert 0 < said["left"] < MOMENTS  # some were killed before and some after it was published
