@@ -99,6 +99,6 @@ def test_after_a_kill_at_any_of_a_hundred_moments_the_same_question_gets_the_rig
     said = json.loads(done.stdout)
     assert said["expected"] > 500
     assert said["wrong"] == 0
-    # The number of calls differs a little from run to run all the same, so the very last moments may come after the end.
+    # The number of calls still differs a little from run to run: the very last moments may come after the end.
     assert MOMENTS - 10 <= said["killed"] <= MOMENTS
     assert 0 < said["left"] < MOMENTS  # some were killed before and some after it was published
