@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 WIDE = 4_000
 """Width of output that goes to no terminal: no row is ever folded there."""
+
+
+_NARROWEST_TEXT = 16
+"""Characters that a text is not folded below."""
+
+_PADDING = 3
+"""Characters between two columns."""
 
 
 def console() -> Console:
@@ -62,18 +70,29 @@ def say(out: Console, line: str) -> None:
 
 
 def show_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under their column names; columns without any text are aligned to the right."""
+    """Print rows under their column names; columns without any text are aligned to the right.
+
+    Texts are folded to fit a terminal, numbers and names of columns never: where they do not fit, the whole table is as
+    wide as it needs to be, and the terminal wraps its lines.
+    """
     if not columns:
         return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     decimals = []
+    needed = 0
     for index, name in enumerate(columns):
         values = [row[index] for row in rows]
         textual = any(isinstance(value, str) for value in values)
         decimals.append(max((_decimals(value) for value in values), default=0))
-        table.add_column(Text(name), justify="left" if textual else "right", no_wrap=not textual, overflow="fold")
+        natural = max([cell_len(shown(value, decimals[-1])) for value in values], default=0)
+        least = max(cell_len(name), min(natural, _NARROWEST_TEXT) if textual else natural)
+        needed += least + _PADDING
+        justify: Literal["left", "right"] = "left" if textual else "right"
+        table.add_column(Text(name), justify=justify, no_wrap=not textual, overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*(Text(shown(value, places)) for value, places in zip(row, decimals, strict=True)))
+    if needed > out.width:
+        out = Console(file=out.file, force_terminal=out.is_terminal, no_color=out.color_system is None, width=WIDE)
     out.print(table)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +14,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
+from rich.console import Console
 
 from nsys_evidence.contracts.evidence import parse_address, resolve_address
 from nsys_evidence.contracts.wire import dump_json
 from nsys_evidence.server import version
 from nsys_evidence.server.catalogue import load_catalogue
 from nsys_evidence.server.cli import cli
+from nsys_evidence.server.cli.render import show_envelope
 from nsys_evidence.tools import run as tools_run
 from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.run import run_skill
@@ -112,6 +116,22 @@ def test_a_piped_table_has_no_colour_and_no_folded_row_even_where_colour_is_forc
     assert sum(line.split()[:1] == ["0"] for line in result.stdout.splitlines()) == 1
     [header] = [line for line in result.stdout.splitlines() if line.startswith("row ")]
     assert header.split() == ["row", *envelope["columns"]]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 100, 120, 150, 4_000])
+@pytest.mark.parametrize("name", ["kernel_instances", "top_kernels", "gpu_idle_gaps", "memory_transfers"])
+def test_a_terminal_however_narrow_shows_every_number_and_column_whole(demo: Path, name: str, width: int) -> None:
+    envelope = run_skill(all_skills()[name], {**example_arguments(all_skills()[name], str(demo), "")}, workspace())
+    out = io.StringIO()
+    show_envelope(Console(file=out, force_terminal=True, width=width, highlight=False, color_system=None), envelope)
+    words = re.split(r"\s+", re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()))
+    assert envelope["rows"]
+    for column in envelope["columns"]:
+        assert column in words
+    for row in envelope["rows"]:
+        for value in row:
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                assert any(word == str(value) or word.rstrip("0") == str(value).rstrip("0") for word in words), value
 
 
 def test_an_abstention_is_no_failure_and_says_what_to_record(tmp_path: Path) -> None:
