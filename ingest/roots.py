@@ -42,7 +42,7 @@ class Roots:
             raise EvidenceError(
                 ErrorCode.PATH_NOT_ALLOWED,
                 f"{Path(reference).name} is outside the directories that this server may read",
-                "give the absolute path of a capture below a directory that the server was started with (serve --root DIR)",
+                "give the absolute path of a capture below a directory that this server was given (serve --root DIR)",
             )
         if path is None or os.path.islink(path):  # what is still a link leads in a circle
             raise EvidenceError(
