@@ -18,9 +18,11 @@ from .build import Step, build_profile
 from .cache import Cache, default_cache
 from .canonical import take_in
 from .forms.detect import find_capture
+from .forms.directory import MEMBERS
 from .forms.export import schema_warnings, versions
 from .forms.found import Form, Found, changed, reading
 from .forms.open import open_reader
+from .forms.sqlite import side_files
 from .health import read_health
 from .integrity import add_sums, digest_of
 from .interrupt import Interrupt
@@ -81,8 +83,8 @@ class Library:
             return self._by_id(reference, interrupt or Interrupt())
         path = self.roots.resolve(reference)
         interrupt = interrupt or Interrupt()
+        self._check_links(path)
         found = find_capture(path)
-        self._check_files(found)
         digest = self._digest(found, interrupt)
         source, manifest = self._cached(digest, interrupt) or self._ingest(found, digest, interrupt, progress)
         self.roots.check_still(path)
@@ -123,15 +125,21 @@ class Library:
             )
         return self._profile(source, manifest)
 
-    def _check_files(self, found: Found) -> None:
-        """The files of a directory may be links: none of them may lead out of the roots either."""
-        for file in found.files:
-            if not self.roots.hold(file):
+    def _check_links(self, path: Path) -> None:
+        """Refuse a capture with a link out of the roots in it, before anything is looked at through the link."""
+        if self.roots.anywhere:
+            return
+        with reading(path):
+            if path.is_dir():
+                members = [file for file in path.iterdir() if file.suffix == ".parquet" or file.name in MEMBERS]
+            else:
+                members = side_files(path)
+        for member in members:
+            if not self.roots.hold(member):
                 raise EvidenceError(
                     ErrorCode.PATH_NOT_ALLOWED,
-                    f"{file.name} in {found.path.name} leads outside the directories that this server may read",
-                    "give a capture that lies wholly below a directory that the server was started with "
-                    "(serve --root DIR)",
+                    f"{member.name} of {path.name} leads outside the directories that this server may read",
+                    "give a capture that lies wholly below a directory that this server was given (serve --root DIR)",
                 )
 
     def _digest(self, found: Found, interrupt: Interrupt) -> str:

@@ -185,8 +185,18 @@ def _integers(values: pa.Array[Any]) -> pa.Array[Any]:
     if pa.types.is_uint64(values.type):
         return values.view(pa.int64())
     if pa.types.is_floating(values.type):
-        values = pc.trunc(values)
+        return _from_floats(values.cast(pa.float64()))
     return values.cast(pa.int64())
+
+
+def _from_floats(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Floats as integers, as SQLite has them: the fraction cut, the nearest integer beyond 64 bits, null for NaN."""
+    floats = values.to_numpy(zero_copy_only=False)  # nulls become NaN
+    absent = np.isnan(floats)
+    high, low = floats >= 2.0**63, floats < -(2.0**63)
+    whole = np.where(absent | high | low, 0.0, floats).astype(np.int64)
+    whole[high], whole[low] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    return pa.array(whole, pa.int64(), mask=absent)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class Roots:
             raise EvidenceError(
                 ErrorCode.PATH_NOT_ALLOWED,
                 f"{path.name} became a link while it was read",
-                "give the path of a regular file below a directory that the server was started with (serve --root DIR)",
+                "give the path of a regular file below a directory that this server was given (serve --root DIR)",
             )
 
     def hold(self, path: Path) -> bool:

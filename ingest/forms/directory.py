@@ -14,6 +14,9 @@ from .found import Form, Found, found
 
 _STRINGS = "StringIds.parquet"
 _CAPTURES = (".nsys-rep", ".qdrep", ".sqlite", ".parquetdir")
+MEMBERS = frozenset((*PROFILE_FILES, SUMS))
+"""What a canonical directory is made of, by name."""
+
 _NAMED = 5
 """Captures in a directory that its error names."""
 
@@ -33,7 +36,7 @@ def find_directory(path: Path) -> Found:
     tables = tuple(sorted(path.glob("*.parquet")))
     if not any(is_nsys_table(table.stem) for table in tables):
         raise _no_capture(path, bool(tables))
-    if path / _STRINGS not in tables:
+    if not any(table.name.lower() == _STRINGS.lower() for table in tables):  # as SQLite has its names
         raise _not_whole(
             f"{path.name} has no {_STRINGS}, without which nothing in it has a name: the export was not finished, or "
             "not copied whole"

@@ -9,6 +9,11 @@ from ...contracts.errors import ErrorCode, EvidenceError
 MAGIC = b"SQLite format 3\0"
 
 
+def side_files(path: Path) -> list[Path]:
+    """Where SQLite keeps changes of a database that are not in it yet; the files need not be there."""
+    return [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
+
+
 def check_sqlite(path: Path, head: bytes) -> None:
     """Refuse a database that is being written, and one that is shorter than its header, 100 bytes, says.
 
@@ -16,8 +21,7 @@ def check_sqlite(path: Path, head: bytes) -> None:
         EvidenceError: PROFILE_IN_USE or PROFILE_CORRUPT.
         OSError: when the file cannot be looked at.
     """
-    for suffix in ("-wal", "-journal"):
-        side = path.with_name(path.name + suffix)
+    for side in side_files(path):
         if side.is_file() and side.stat().st_size:
             raise EvidenceError(
                 ErrorCode.PROFILE_IN_USE,
