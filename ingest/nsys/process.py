@@ -1,4 +1,4 @@
-"""Running nsys: no input, its own process group, a deadline, bounded output, and nothing left running."""
+"""Running nsys: no input, its own process group, a deadline, bounded output, and nothing left running when we end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,13 +53,33 @@ def run(command: Sequence[str], place: Path, deadline_s: float, interrupt: Inter
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    with process:
+    with process, _ended_with_this_process(process.pid):
         try:
             output = _output_until_end(process, time.monotonic() + deadline_s, interrupt)
             return Ended(process.poll(), output.decode("utf-8", "replace"))
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _ended_with_this_process(group: int) -> Iterator[None]:
+    """Have a process group killed when this process ends, however it does: by any signal, or by the system.
+
+    A shell waits for the end of a pipe that this process alone holds, which the system closes with it.
+    """
+    watcher = subprocess.Popen(
+        ["/bin/sh", "-c", 'read _; kill -9 "-$1"', "sh", str(group)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with watcher:
+        try:
+            yield
+        finally:
+            watcher.kill()  # before the pipe is closed
 
 
 def _output_until_end(process: subprocess.Popen[bytes], ends: float, interrupt: Interrupt) -> bytes:

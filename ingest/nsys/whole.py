@@ -37,6 +37,8 @@ def flaw_of_parquetdir(path: Path) -> str | None:
 
 
 def _has_both_ends(table: Path) -> bool:
+    if not table.is_file():  # a pipe would be waited for
+        return False
     with table.open("rb") as file:
         head = file.read(len(_PARQUET))
         size = file.seek(0, os.SEEK_END)

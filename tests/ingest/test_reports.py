@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -112,6 +114,7 @@ def test_a_report_is_exported_once_and_known_again_without_nsys(
         ('head -c 5000 "{export}" > "$output"', ErrorCode.NSYS_FAILED),
         ('echo text > "$output"', ErrorCode.NSYS_FAILED),
         ("kill -9 $$", ErrorCode.NSYS_FAILED),
+        ('mkfifo "$output"', ErrorCode.NSYS_FAILED),
         ("echo 'Report was created in a version newer than your current version'; exit 1", ErrorCode.NSYS_TOO_OLD),
         ('cp "{export}" "$output"; touch -d 2001-01-01 "$report"', ErrorCode.PROFILE_IN_USE),
     ],
@@ -217,3 +220,34 @@ def test_a_call_that_is_stopped_ends_nsys_and_all_that_it_started(
     thread.join()
     assert [error.code for error in caught] == [ErrorCode.CANCELLED]
     assert whole(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_when_the_process_is_killed_nsys_and_all_that_it_started_ends_with_it(
+    report: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    nsys = pretend_nsys(tmp_path / "nsys", f"(echo begun; exec sleep 1000) > {fifo} & wait")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nsys_evidence.server", "ingest", str(report), "--nsys", str(nsys)],
+        env={**os.environ, "NSYS_EVIDENCE_CACHE": str(tmp_path / "cache"), "NSYS_EVIDENCE_INGEST": "sqlite"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with fifo.open() as other_end:
+        assert other_end.readline() == "begun\n"
+        process.send_signal(number)
+        assert other_end.read() == ""  # the end of the file: nobody holds the pipe any more
+    assert process.wait() == -number
+
+
+def test_a_pipe_among_what_nsys_wrote_is_not_waited_for(
+    report: Path, export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NSYS_EVIDENCE_INGEST", "parquetdir")
+    parquet = write_parquetdir(export, tmp_path / "parquet")
+    lines = f'cp -r "{parquet}" "$output"; rm "$output/NVTX_EVENTS.parquet"; mkfifo "$output/NVTX_EVENTS.parquet"'
+    with pytest.raises(EvidenceError) as caught:
+        Library(cache=tmp_path / "cache", nsys=pretend_nsys(tmp_path / "nsys", lines)).open(str(report))
+    assert caught.value.code is ErrorCode.NSYS_FAILED
