@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Raised with every change of a canonical table; profiles of another version are ingested again."""
 
 _I64, _I32, _I16, _I8 = pa.int64(), pa.int32(), pa.int16(), pa.int8()

@@ -159,7 +159,7 @@ def _health(call: Call[Any]) -> Iterator[Check]:
         else:
             yield Check(check, bad if count else Standing.OK, count=count, note=note if count else None)
     if health.overhead_ns is None or capture is None:
-        yield Check("overhead of nsys", Standing.NOT_RECORDED, note="the export has no times of nsys's own work")
+        yield Check("overhead of nsys", Standing.NOT_RECORDED, note="the export has no rows in PROFILER_OVERHEAD")
         return
     much = health.overhead_ns * _MUCH_OVERHEAD >= capture.span_ns
     yield Check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from hypothesis import strategies as st
 
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.contracts.wire import dump_json
+from nsys_evidence.ingest.cache import Cache
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import Call, Capture, Copy, GraphLaunch, Kernel, Range, demo_capture, write_sqlite
 from nsys_evidence.server.cli import cli
 from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.run import run_skill
+from nsys_evidence.tools.utility import environment_checks
 from nsys_evidence.tools.workspace import Workspace
 from tests.nsys_program import pretend_nsys
 from tests.parquet_export import write_parquetdir
@@ -209,3 +212,38 @@ def test_the_command_is_strict_where_it_is_told_to(tmp_path: Path, monkeypatch: 
         result = CliRunner().invoke(cli, ["doctor", *map(str, arguments), "--format", "json"])
         assert result.exit_code == code, result.output
         assert json.loads(result.stdout)["skill"] == "doctor"
+
+
+def test_an_export_of_an_unknown_schema_warns() -> None:
+    found = checks(written(replace(DEMO, schema="3.99.0")))["export"]
+    assert (found["status"], "3.99.0" in found["note"]) == ("warn", True)
+    assert status(DEMO, "export") == "ok"
+
+
+def test_a_device_id_that_may_mean_several_gpus_warns() -> None:
+    capture = Capture(kernels=[KERNEL, replace(KERNEL, pid=102)])
+    found = checks(written(capture))["GPUs with work"]
+    assert (found["status"], found["count"]) == ("warn", 2)
+    assert status(DEMO, "GPUs with work") == "ok"
+
+
+def test_a_machine_without_room_without_a_library_or_with_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked() -> dict[str, str]:
+        library = Library(cache=tmp_path / "cache")
+        envelope = run_skill(all_skills()["doctor"], {}, Workspace(library, MemoryLedger()))
+        return {row["check"]: row["status"] for row in rows_of(envelope)}
+
+    monkeypatch.setattr(Cache, "free_bytes", lambda self: 5 * 2**30)
+    fine = looked()
+    assert (fine["room on its disk"], fine["cache"], fine["duckdb"]) == ("ok", "ok", "ok")
+
+    def unknown(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(Cache, "free_bytes", lambda self: 5 * 2**30 - 1)
+    monkeypatch.setattr(Cache, "is_writable", lambda self: False)
+    monkeypatch.setattr(environment_checks, "version", unknown)
+    bad = looked()
+    assert (bad["room on its disk"], bad["cache"], bad["duckdb"]) == ("warn", "fail", "fail")
