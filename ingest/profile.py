@@ -6,7 +6,9 @@ import os
 import re
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -15,6 +17,8 @@ from .interrupt import reading_profile
 from .manifest import Coverage, Device, Manifest
 from .source import Source
 from .tables import TABLES
+
+T = TypeVar("T")
 
 
 class Profile:
@@ -32,6 +36,7 @@ class Profile:
         self.manifest = manifest
         self._lock = threading.Lock()
         self._base: duckdb.DuckDBPyConnection | None = None
+        self._known: dict[str, Any] = {}
 
     @property
     def id(self) -> str:
@@ -69,6 +74,18 @@ class Profile:
     def recorded(self, kind: str) -> bool:
         """Whether the capture has the table of this kind of event, be it empty."""
         return self.manifest.coverage.get(kind, Coverage.NOT_RECORDED) is not Coverage.NOT_RECORDED
+
+    def once(self, fact: str, find: Callable[[], T]) -> T:
+        """A small fact of the whole capture, whatever is asked about it: found once for as long as the profile is open.
+
+        Args:
+            fact: its name.
+            find: finds it, always the same; what it raises is raised, and nothing is kept.
+        """
+        if fact not in self._known:
+            self._known[fact] = find()  # two threads may both find it: the same
+        known: T = self._known[fact]
+        return known
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new cursor with a view for every canonical table. The caller closes it."""

@@ -111,12 +111,8 @@ def gpu_idle_gaps(call: Call[GpuIdleGapsParams]) -> Result:
     holes = work_holes(call)
     whole = call.params.level == "device"
     gaps = device_gaps_sql(call) if whole else stream_gaps_sql(call)
-    histogram, totals = _histogram(call, gaps)
-    listed = call.sql(
-        f"""SELECT gpu, stream, start, "end" FROM ({gaps}) WHERE "end" - start >= {call.params.min_gap_ns}
-        ORDER BY "end" - start DESC, start, gpu, stream {call.page}"""
-    )
-    rows, names, notes = _rows(call, [Gap(*values) for values in listed])
+    histogram, totals, listed = _measured(call, gaps)
+    rows, names, notes = _rows(call, listed)
     if not whole:
         notes.append("gaps of streams: the device may be busy meanwhile, and they are not added up over streams")
     found = totals["gaps"]
@@ -133,28 +129,24 @@ def gpu_idle_gaps(call: Call[GpuIdleGapsParams]) -> Result:
     )
 
 
-def _histogram(call: Call[GpuIdleGapsParams], gaps: str) -> tuple[list[tuple[object, ...]], dict[str, Any]]:
-    """The rows of the histogram, and the totals."""
-    listed = f"length >= {call.params.min_gap_ns}"
-    counted = call.sql(
-        f"""SELECT {" + ".join(f"(length >= {edge})::INTEGER" for edge in EDGES_NS)} AS bucket,
-            count(*), sum(length), count(*) FILTER ({listed}), sum(length) FILTER ({listed})
-        FROM (SELECT "end" - start AS length FROM ({gaps})) GROUP BY bucket"""
-    )
-    buckets = {bucket: (count, int(length)) for bucket, count, length, *_ in counted}
-    idle = sum(length for _, length in buckets.values())
+def _measured(call: Call[GpuIdleGapsParams], gaps: str) -> tuple[list[tuple[object, ...]], dict[str, Any], list[Gap]]:
+    """The rows of the histogram, the totals, and the gaps of the page, from one reading of the gaps."""
+    from ..measures.gap_lengths import gap_lengths  # numpy, which registering the skill must not load
+
+    found, least = gap_lengths(call, gaps), call.params.min_gap_ns
     whole = call.params.level == "device"  # nothing is added up over streams
-    rows: list[tuple[object, ...]] = []
-    for bucket, words in enumerate(_LENGTHS):
-        count, length = buckets.get(bucket, (0, 0))
-        rows.append((words, count, length if whole else None))
+    buckets = found.histogram(EDGES_NS)
+    rows: list[tuple[object, ...]] = [
+        (words, count, length if whole else None) for words, (count, length) in zip(_LENGTHS, buckets, strict=True)
+    ]
+    idle, (count, listed) = sum(length for _, length in buckets), found.at_least(least)
     totals = {
-        "gaps": sum(count for *_, count, _ in counted),
+        "gaps": count,
         "idle_ms": idle if whole else None,
-        "listed_ms": sum(int(length or 0) for *_, length in counted) if whole else None,
+        "listed_ms": listed if whole else None,
         "idle_pct": ratio(idle, call.window.span_ns * len(call.devices)) if whole else None,
     }
-    return rows, totals
+    return rows, totals, [Gap(*values) for values in found.longest(least, call.offset, call.max_rows)]
 
 
 def _rows(

@@ -51,7 +51,7 @@ def work_at(
 
     Of several, the first by kind (kernel, graph, copy, set), stream, and name or direction.
     """
-    if not (ended or started):
+    if not (ended or started):  # where something ends or starts there is work: some table has rows
         return {}, {}
     rows = call.sql(
         f"WITH ends AS ({_instants(ended)}), starts AS ({_instants(started)}) "
@@ -59,6 +59,7 @@ def work_at(
             f"""SELECT {kind}, stream, {what}, thread, gpu, start, "end" FROM {table}
             WHERE {call.on_devices} AND start < "end" AND ("end" IN (FROM ends) OR start IN (FROM starts))"""
             for kind, table, what in _PARTS
+            if call.profile.manifest.rows[table]
         )
         + " ORDER BY ALL"
     )

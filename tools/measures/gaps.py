@@ -17,18 +17,18 @@ def device_gaps_sql(call: Call[Any]) -> str:
     A device gap has no kernel, graph, copy or set on any stream. A device without work in the window is one gap.
     """
     owners: list[Owner] = [(device.gpu, None) for device in call.devices]
-    return _gaps(call, owners, f"SELECT *, NULL::INTEGER AS stream FROM busy WHERE kind = 'work' AND {call.on_devices}")
+    return _gaps(call, owners, "SELECT *, NULL::INTEGER AS stream FROM busy WHERE kind = 'work'")
 
 
 def stream_gaps_sql(call: Call[Any]) -> str:
     """The same for each stream of the selected devices; never to be added up over streams."""
     owners = call.sql(f"SELECT gpu, stream FROM streams WHERE {call.on_devices} ORDER BY gpu, stream")
-    return _gaps(call, owners, f"SELECT * FROM stream_busy WHERE {call.on_devices}")
+    return _gaps(call, owners, "SELECT * FROM stream_busy")
 
 
 def _gaps(call: Call[Any], owners: Iterable[Owner], busy: str) -> str:
     a, b = call.window.start_ns, call.window.end_ns
-    last = {(gpu, stream): end for gpu, stream, end in call.sql(_LAST_ENDS.format(busy))}
+    last = call.profile.once(f"last ends of {busy}", lambda: _last_ends(call, busy))
     after = [(owner, max(last.get(owner, a), a)) for owner in owners]
     trailing = [
         f"SELECT {gpu}, {'NULL' if stream is None else stream}::INTEGER, {end}, {b}"
@@ -38,8 +38,11 @@ def _gaps(call: Call[Any], owners: Iterable[Owner], busy: str) -> str:
     before_each = f"""
         SELECT gpu, stream, CASE WHEN previous_end > {a} THEN previous_end ELSE {a} END AS start,
             CASE WHEN start < {b} THEN start ELSE {b} END AS "end"
-        FROM ({busy}) WHERE start > {a} AND (previous_end < {b} OR previous_end IS NULL)"""
+        FROM ({busy}) WHERE {call.on_devices} AND start > {a} AND (previous_end < {b} OR previous_end IS NULL)"""
     return " UNION ALL ".join([before_each, *trailing])
 
 
-_LAST_ENDS = 'SELECT gpu, stream, max("end") FROM ({}) GROUP BY gpu, stream'
+def _last_ends(call: Call[Any], busy: str) -> dict[Owner, int]:
+    """When the last work of each device or stream of the capture ends."""
+    rows = call.sql(f'SELECT gpu, stream, max("end") FROM ({busy}) GROUP BY gpu, stream')
+    return {(gpu, stream): end for gpu, stream, end in rows}

@@ -87,12 +87,16 @@ class HostCalls:
 
 
 def launching_threads(call: Call[Any]) -> dict[int, tuple[int, ...]]:
-    """The threads that launched any work of each selected device, in the whole capture, by `gpu`."""
-    work = " UNION ".join(
-        f"SELECT gpu, thread FROM {table} WHERE {call.on_devices}" for table in ("kernels", "graphs", "copies", "sets")
-    )
-    rows = call.sql(f"SELECT gpu, thread FROM ({work}) WHERE thread IS NOT NULL ORDER BY gpu, thread")
-    return {device.gpu: tuple(thread for gpu, thread in rows if gpu == device.gpu) for device in call.devices}
+    """The threads that launched any work of each device, in the whole capture, by `gpu`; only of devices with any."""
+
+    def find() -> dict[int, tuple[int, ...]]:
+        work = " UNION ".join(f"SELECT gpu, thread FROM {table}" for table in ("kernels", "graphs", "copies", "sets"))
+        found: dict[int, tuple[int, ...]] = {}
+        for gpu, thread in call.sql(f"SELECT gpu, thread FROM ({work}) WHERE thread IS NOT NULL ORDER BY gpu, thread"):
+            found[gpu] = (*found.get(gpu, ()), thread)
+        return found
+
+    return call.profile.once("launching threads", find)
 
 
 def host_calls(call: Call[Any], stretches: Mapping[tuple[int, ...], Cover]) -> dict[tuple[int, ...], HostCalls]:
@@ -124,7 +128,7 @@ def activities(call: Call[Any], stretches: Sequence[tuple[int, int, int]]) -> li
     threads = launching_threads(call) if stretches else {}
     groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}  # devices may share their threads
     for gpu, start, end in stretches:
-        if threads[gpu]:
+        if gpu in threads:
             groups.setdefault(threads[gpu], []).append((start, end))
     edges = {group: np.array(sorted(set(these)), np.int64).T for group, these in groups.items()}
     calls = host_calls(call, {group: Cover(start, end) for group, (start, end) in edges.items()})
@@ -134,4 +138,4 @@ def activities(call: Call[Any], stretches: Sequence[tuple[int, int, int]]) -> li
         found.update(
             {(group, *time): did for time, did in zip(times, calls[group].activities(start, end), strict=True)}
         )
-    return [found.get((threads[gpu], start, end)) for gpu, start, end in stretches]
+    return [found.get((threads.get(gpu, ()), start, end)) for gpu, start, end in stretches]

@@ -97,7 +97,7 @@ def _asked_for(call: Call[Any], marker: str) -> Iterations:
         if launched:
             chosen, _, ends = min(launched, key=lambda found: (-found[1], found[0].thread))
             return _iterations(call, chosen, ends, len(launched) - 1)
-    names = _names_of_markers(call)
+    names = call.profile.once("names of markers", lambda: _names_of_markers(call))
     listed = ", ".join(names) or "none: no range repeats without overlapping; choose a window with trim"
     raise EvidenceError(
         ErrorCode.INVALID_ARGUMENT,

@@ -17,7 +17,7 @@ Instant = tuple[int, int]
 """A thread and an instant in ns."""
 
 _ROWS = 4_000_000
-"""Instants of a thread are looked up together where about so many ranges of the capture lie between them."""
+"""Instants are looked up together where about so many ranges of the capture lie between them."""
 
 
 _BLOCK = 256
@@ -34,19 +34,23 @@ def innermost_open(call: Call[Any], instants: Iterable[Instant]) -> dict[Instant
     parts = call.profile.manifest.rows.get("nvtx_ranges", 0) // _ROWS + 1
     reach = capture.span_ns // parts if capture else 0
     found: dict[Instant, int] = {}
-    for thread, times in _together(instants, reach):
-        # In the order of the table, by start, then falling end: the last open range is the innermost.
+    for group in _together(instants, reach):
+        # In the order of the table, by thread, start, then falling end: the last open range is the innermost.
         ranges = call.arrays(
-            f"""SELECT start, "end", name FROM nvtx_ranges
-            WHERE thread = {thread} AND start <= {times[-1]} AND "end" > {times[0]}"""
+            f"""SELECT thread, start, "end", name FROM nvtx_ranges
+            WHERE thread IN ({", ".join(str(thread) for thread in sorted(group))})
+                AND start <= {max(map(max, group.values()))} AND "end" > {min(map(min, group.values()))}"""
         )
-        latest = np.maximum.accumulate(ranges["end"])
-        for instant in times:
-            begun = int(np.searchsorted(ranges["start"], instant, side="right"))
-            first = int(np.searchsorted(latest, instant, side="right"))  # all before it have ended
-            row = _last_open(ranges["end"], first, begun, instant)
-            if row is not None:
-                found[thread, instant] = int(ranges["name"][row])
+        for thread, times in group.items():
+            low, high = (int(np.searchsorted(ranges["thread"], thread, side=side)) for side in ("left", "right"))
+            start, end, name = (ranges[column][low:high] for column in ("start", "end", "name"))
+            latest = np.maximum.accumulate(end)
+            for instant in times:
+                begun = int(np.searchsorted(start, instant, side="right"))
+                first = int(np.searchsorted(latest, instant, side="right"))  # all before it have ended
+                row = _last_open(end, first, begun, instant)
+                if row is not None:
+                    found[thread, instant] = int(name[row])
     return found
 
 
@@ -62,13 +66,16 @@ def _last_open(end: npt.NDArray[np.int64], first: int, begun: int, instant: int)
     return None
 
 
-def _together(instants: Iterable[Instant], reach: int) -> Iterator[tuple[int, list[int]]]:
-    """The instants of each thread, in ascending groups no longer than `reach`."""
-    group: list[Instant] = []
-    for thread, instant in sorted(set(instants)):
-        if group and (thread != group[0][0] or instant - group[0][1] > reach):
-            yield group[0][0], [time for _, time in group]
-            group = []
-        group.append((thread, instant))
+def _together(instants: Iterable[Instant], reach: int) -> Iterator[dict[int, list[int]]]:
+    """The instants by thread, in groups that are no longer than `reach`, one after the other in time."""
+    group: dict[int, list[int]] = {}
+    began = 0
+    for instant, thread in sorted((instant, thread) for thread, instant in set(instants)):
+        if group and instant - began > reach:
+            yield group
+            group = {}
+        if not group:
+            began = instant
+        group.setdefault(thread, []).append(instant)
     if group:
-        yield group[0][0], [time for _, time in group]
+        yield group
