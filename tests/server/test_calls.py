@@ -33,10 +33,16 @@ async def test_the_value_of_the_work_comes_back_and_its_error_too() -> None:
 
 async def test_work_does_not_hold_up_the_event_loop() -> None:
     calls, go = Calls(Limits()), threading.Event()
+    went: list[bool] = []
+
+    async def ask() -> None:
+        went.append(await calls.run(lambda interrupt: go.wait(20)))
+
     async with anyio.create_task_group() as group:
-        group.start_soon(calls.run, lambda interrupt: go.wait(20))
+        group.start_soon(ask)
         await anyio.sleep(0)
-        go.set()
+        go.set()  # which a loop that is held up does not come to before the wait is over
+    assert went == [True]
 
 
 async def test_the_deadline_stops_a_running_query() -> None:

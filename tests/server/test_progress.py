@@ -48,13 +48,17 @@ def test_a_thousand_steps_make_twenty_one_reports_and_the_last_is_the_end() -> N
 
 
 def test_a_client_that_has_gone_does_not_fail_the_work() -> None:
-    async def send(*_: object) -> None:
+    tried: list[tuple[object, ...]] = []
+
+    async def send(*report: object) -> None:
+        tried.append(report)
         raise anyio.BrokenResourceError
 
     async def main() -> None:
         await anyio.to_thread.run_sync(ProgressReports(send), 0.5, "reading")
 
     anyio.run(main)
+    assert len(tried) == 1
 
 
 async def test_a_call_that_is_cancelled_while_it_reports_goes_on_to_see_its_interrupt() -> None:
