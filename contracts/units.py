@@ -11,7 +11,10 @@ half to even, on the way out:
 | MB | bytes | 3 decimals, MB = 10^6 bytes |
 | GB_PER_S | bytes per nanosecond | 3 decimals, GB = 10^9 bytes |
 | PCT | a ratio from 0 to 1 | percent, 2 decimals |
+| CHANGE | a signed ratio, 0 for no change | percent, 2 decimals |
 | FACTOR | a ratio | 4 decimals |
+| TFLOPS | FLOP per nanosecond | 3 decimals, TFLOPS = 10^12 FLOP/s |
+| FLOP | int | the same integer (a string beyond 2^53) |
 | TEXT | str | cleaned of control characters, capped |
 | FLAG | bool | true or false |
 """
@@ -45,7 +48,10 @@ class Unit(Enum):
     MB = "mb"
     GB_PER_S = "gb_per_s"
     PCT = "pct"
+    CHANGE = "change"
     FACTOR = "factor"
+    TFLOPS = "tflops"
+    FLOP = "flop"
 
 
 Text = Annotated[str, Unit.TEXT]
@@ -60,7 +66,10 @@ Bytes = Annotated[int, Unit.BYTES]
 Mb = Annotated[float, Unit.MB]
 GbPerS = Annotated[float, Unit.GB_PER_S]
 Pct = Annotated[float, Unit.PCT]
+Change = Annotated[float, Unit.CHANGE]
 Factor = Annotated[float, Unit.FACTOR]
+Tflops = Annotated[float, Unit.TFLOPS]
+Flop = Annotated[int, Unit.FLOP]
 
 _INTEGER = {"type": "integer"}
 _LARGE_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]+$"}]}
@@ -72,6 +81,7 @@ _JSON_SCHEMA: dict[Unit, dict[str, Any]] = {
     Unit.COUNT: {"type": "integer", "minimum": 0},
     Unit.NS: _LARGE_INTEGER,
     Unit.BYTES: _LARGE_INTEGER,
+    Unit.FLOP: _LARGE_INTEGER,
     Unit.S: {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^-?[0-9]+\\.[0-9]{9}$"}]},
     Unit.PCT: {"type": "number", "minimum": 0, "maximum": 100},
 }
@@ -122,7 +132,10 @@ _PRESENT: dict[Unit, Callable[[Any], object]] = {
     Unit.MB: lambda v: _decimal(v, 10**6, 3),
     Unit.GB_PER_S: lambda v: _decimal(v, 1, 3),
     Unit.PCT: _percent,
+    Unit.CHANGE: lambda v: _decimal(v * 100, 1, 2),
     Unit.FACTOR: lambda v: _decimal(v, 1, 4),
+    Unit.TFLOPS: lambda v: _decimal(v, 10**3, 3),
+    Unit.FLOP: lambda v: safe_integer(round(v)),
 }
 
 

@@ -84,10 +84,9 @@ def _examples(skills: dict[str, Skill], scratch: Path) -> dict[str, tuple[dict[s
     for skill in skills.values():
         properties = input_schema(skill)["properties"]
         given: dict[str, Any] = {"profile": str(capture)} if skill.profile else {}
+        given |= skill.example
         if skill.row is None:
             given["id"] = kept["evidence"]
-        if "name" in input_schema(skill)["required"]:
-            given["name"] = "gemm"
         if "max_rows" in properties:
             given |= SHORT
         shown = {**given, **({"profile": CAPTURE} if skill.profile else {})}

@@ -14,7 +14,6 @@ import pytest
 
 from nsys_evidence.ingest.synthetic import demo_capture, write_sqlite
 from nsys_evidence.server.catalogue import tool_of
-from nsys_evidence.tools.arguments import input_schema
 from nsys_evidence.tools.registry import all_skills
 from tests.support import ask, scratch
 
@@ -35,11 +34,9 @@ def schema_of(name: str) -> str:
 
 def result_of(name: str) -> str:
     skill = all_skills()[name]
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = dict(skill.example)
     if skill.row is None:
         given["id"] = ask("top_kernels", demo())["evidence"]
-    if "name" in input_schema(skill)["required"]:
-        given["name"] = "gemm"
     if name == "list_profiles":  # what else is in the session's cache is not part of the promise
         return ""
     return json.dumps(ask(name, demo() if skill.profile else None, **given), indent=1, ensure_ascii=False) + "\n"

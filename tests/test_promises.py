@@ -13,12 +13,10 @@ import pytest
 
 from nsys_evidence.contracts.wire import dump_json
 from nsys_evidence.ingest.synthetic import Capture, demo_capture, write_sqlite
-from nsys_evidence.tools.arguments import input_schema
 from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.run import Envelope
 from tests.support import CAPTURES, ask, rows_of, scratch
 
-EXAMPLES = {"name": "e"}
 ABOUT_PROFILES = [name for name, skill in all_skills().items() if skill.profile]
 WINDOWED = [name for name, skill in all_skills().items() if skill.window != "none"]
 
@@ -38,8 +36,7 @@ def path_of(capture: str) -> Path:
 
 
 def example(name: str, **given: Any) -> dict[str, Any]:
-    required = input_schema(all_skills()[name])["required"]
-    return {key: EXAMPLES[key] for key in required if key in EXAMPLES} | given
+    return {**all_skills()[name].example, **given}
 
 
 def without_name(envelope: Envelope) -> str:

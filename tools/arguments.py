@@ -69,6 +69,17 @@ class Arguments:
     offset: int
     params: Params
 
+    @property
+    def scope(self) -> dict[str, object]:
+        """The scope parameters that were given, as another skill takes them."""
+        scope = {
+            "device": self.device,
+            "trim": self.trim and list(self.trim),
+            "iteration": self.iteration,
+            "marker": self.marker,
+        }
+        return {key: value for key, value in scope.items() if value is not None}
+
     def canonical(self, profile_id: str | None) -> dict[str, object]:
         """The arguments as the evidence id sees them: defaults filled in, the profile by its id."""
         scope = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -37,6 +37,8 @@ class Call(Generic[P]):
         scope: the window; None for skills without one, and for a capture without events.
         devices: the selected devices, in order.
         device_asked: whether the caller chose a device; else `devices` are all of them.
+        scope_asked: the scope as it was asked for (device, trim, iteration, marker; absent ones left out), to ask
+            another skill the same way.
         max_rows: rows to show.
         offset: rows to pass over.
         interrupt: stops the call from outside.
@@ -50,6 +52,7 @@ class Call(Generic[P]):
     max_rows: int
     offset: int
     device_asked: bool = False
+    scope_asked: Mapping[str, object] = field(default_factory=dict)
     interrupt: Interrupt = field(default_factory=_interrupt)
 
     @property
@@ -63,6 +66,23 @@ class Call(Generic[P]):
         """The window in scope, for skills that are registered with one."""
         assert self.scope is not None
         return self.scope
+
+    def ask(self, skill: str, **arguments: object) -> dict[str, Any]:
+        """The envelope of another skill about the same profile and scope; kept as evidence like any other.
+
+        Args:
+            skill: its name.
+            arguments: its own parameters and its page. Scope parameters that it does not take are left out.
+
+        Raises:
+            EvidenceError: as the skill does.
+        """
+        from .registry import all_skills
+        from .run import run_skill
+
+        chosen = all_skills()[skill]
+        scope = self.scope_asked if chosen.window != "none" else {}
+        return run_skill(chosen, {"profile": self.profile.id, **scope, **arguments}, self.workspace, self.interrupt)
 
     # SQL. Windows and devices are integers of our own, so they stand in the text; values from outside are parameters.
 

@@ -15,7 +15,17 @@ from ..contracts.envelope import MAX_ROWS
 from .call import Call
 from .result import Result
 
-CATEGORIES = ("utility", "kernels", "memory", "communication", "nvtx", "system", "utilisation")
+CATEGORIES = (
+    "utility",
+    "kernels",
+    "memory",
+    "communication",
+    "nvtx",
+    "system",
+    "bottlenecks",
+    "utilisation",
+    "analysis",
+)
 """The folders of skills, in the order in which tools are listed."""
 
 
@@ -54,6 +64,7 @@ class Skill:
         max_rows: default number of rows.
         next: skills that lead on from here.
         reading: notes on how to read it, for the reference.
+        example: values for its own parameters, with which the reference and the tests call it; all required ones.
     """
 
     name: str
@@ -72,6 +83,7 @@ class Skill:
     max_rows: int = 20
     next: tuple[str, ...] = ()
     reading: str = ""
+    example: Mapping[str, object] = field(default_factory=dict)
 
 
 _SKILLS: dict[str, Skill] = {}
@@ -94,6 +106,7 @@ def skill(
     without_profile: bool = False,
     max_rows: int = 20,
     next: tuple[str, ...] = (),
+    example: Mapping[str, object] | None = None,
 ) -> Callable[[SkillFunction], SkillFunction]:
     """Register the function as a skill, named after it, in the category of its folder.
 
@@ -123,6 +136,7 @@ def skill(
             max_rows=max_rows,
             next=next,
             reading=(function.__doc__ or "").strip(),
+            example=example or {},
         )
         return function
 

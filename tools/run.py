@@ -90,6 +90,7 @@ def _prepare(
         max_rows=arguments.max_rows,
         offset=arguments.offset,
         device_asked=arguments.device is not None,
+        scope_asked=arguments.scope,
         interrupt=interrupt,
     )
     if profile is not None and (capture := profile.capture_window):

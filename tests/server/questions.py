@@ -7,12 +7,9 @@ from typing import Any
 from nsys_evidence.tools.arguments import input_schema
 from nsys_evidence.tools.registry import Skill
 
-REQUIRED = {"name": "gemm"}
-"""Values of required parameters that are neither the profile nor an evidence id."""
-
 
 def example_arguments(skill: Skill, capture: str, evidence: str) -> dict[str, Any]:
     """Arguments with which a tool answers about the demo capture; `evidence` is the id of a kept result."""
-    known = {"profile": capture, "id": evidence, **REQUIRED}
+    known = {"profile": capture, "id": evidence, **skill.example}
     given = {name: known[name] for name in input_schema(skill)["required"]}
     return {**given, "profile": capture} if skill.profile else given

@@ -80,6 +80,7 @@ TIES = (
     needs=("kernels",),
     max_rows=10,
     next=("nvtx_kernel_map", "top_kernels"),
+    example={"name": "gemm"},
 )
 def kernel_instances(call: Call[KernelInstancesParams]) -> Result:
     """One row per launch, longest first (order=start: earliest first).
