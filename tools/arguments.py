@@ -121,7 +121,7 @@ def input_schema(skill: Skill) -> dict[str, Any]:
         required = required if skill.without_profile else ["profile", *required]
     properties |= own
     if skill.window != "none":
-        properties |= _SCOPE_PROPERTIES
+        properties |= {name: _SCOPE_PROPERTIES[name] for name in skill.scope}
     if skill.row is not None:
         properties |= {**_PAGE_PROPERTIES, "max_rows": {**_PAGE_PROPERTIES["max_rows"], "default": skill.max_rows}}
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
@@ -184,7 +184,7 @@ def parse_arguments(skill: Skill, given: Mapping[str, object] | None) -> Argumen
             "trim and iteration both choose a window",
             "give one of them: trim=[start_s, end_s], or iteration=N",
         )
-    if "marker" in values and "iteration" not in values:
+    if "marker" in values and "iteration" in skill.scope and "iteration" not in values:
         raise EvidenceError(
             ErrorCode.INVALID_ARGUMENT,
             "marker names the range that bounds iterations, but no iteration is asked for",
@@ -192,6 +192,7 @@ def parse_arguments(skill: Skill, given: Mapping[str, object] | None) -> Argumen
             argument="marker",
         )
     own = {name: value for name, value in values.items() if name in skill.params.model_fields}
+    values = {name: value for name, value in values.items() if name not in own or name in skill.scope}
     try:
         params = skill.params.model_validate(own)
     except PydanticError as error:

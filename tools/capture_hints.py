@@ -9,6 +9,8 @@ CAPTURE_HINTS = {
     "calls": "nsys profile --trace=cuda …",
     "nvtx": "nsys profile --trace=cuda,nvtx … (PyTorch: torch.autograd.profiler.emit_nvtx, or --pytorch=autograd-nvtx)",
     "osrt": "nsys profile --trace=cuda,nvtx,osrt …",
+    "iterations": "nsys profile --trace=cuda,nvtx … with an NVTX range around every step: "
+    'torch.cuda.nvtx.range_push(f"step {n}") … range_pop()',
     "events": "nsys profile --trace=cuda,nvtx,osrt …",
 }
 """What to record, keyed as `Manifest.coverage` is; each a command that nsys takes as it stands."""
@@ -20,6 +22,7 @@ KIND_NAMES = {
     "calls": "CUDA API calls",
     "nvtx": "NVTX push/pop ranges",
     "osrt": "OS runtime calls",
+    "iterations": "repeating steps",
     "events": "any event",
 }
 """The same kinds in words."""

@@ -39,6 +39,9 @@ class NoParams(Params):
     """For skills that take the scope parameters only."""
 
 
+SCOPE = ("device", "trim", "iteration", "marker")
+"""The scope parameters; a skill that takes fewer leaves out those that mean nothing to it."""
+
 WindowKind = Literal["gpu", "capture", "none"]
 """The window that a skill looks at by default; `none` for skills without a profile or without a window."""
 
@@ -59,6 +62,7 @@ class Skill:
         tables: models of further tables by name.
         needs: kinds of event (keys of `Manifest.coverage`) without which it abstains.
         window: the default window; "none" means no scope parameters but `profile`.
+        scope: the scope parameters that it takes, where it has a window.
         profile: whether it takes a profile at all.
         without_profile: whether it answers without one too.
         max_rows: default number of rows.
@@ -78,6 +82,7 @@ class Skill:
     tables: Mapping[str, type[Row]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     window: WindowKind = "gpu"
+    scope: tuple[str, ...] = SCOPE
     profile: bool = True
     without_profile: bool = False
     max_rows: int = 20
@@ -102,6 +107,7 @@ def skill(
     tables: Mapping[str, type[Row]] | None = None,
     needs: tuple[str, ...] = (),
     window: WindowKind = "gpu",
+    scope: tuple[str, ...] = SCOPE,
     profile: bool = True,
     without_profile: bool = False,
     max_rows: int = 20,
@@ -131,6 +137,7 @@ def skill(
             tables=tables or {},
             needs=needs,
             window=window,
+            scope=scope,
             profile=profile,
             without_profile=without_profile,
             max_rows=max_rows,

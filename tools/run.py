@@ -26,7 +26,7 @@ from ..ingest.profile import Profile
 from .arguments import Arguments, parse_arguments
 from .call import Call
 from .capture_hints import CAPTURE_HINTS, KIND_NAMES
-from .measures.iterations import iteration_window
+from .measures.iterations import iteration_window, iterations_to_time
 from .registry import Skill
 from .result import AbstentionError, Result
 from .workspace import Workspace
@@ -55,10 +55,11 @@ def _answer(skill: Skill, arguments: Arguments, workspace: Workspace, interrupt:
     profile = None
     if skill.profile and arguments.profile is not None:
         profile = workspace.library.open(arguments.profile, interrupt, workspace.progress)
-    call, notes = _prepare(skill, arguments, profile, workspace, interrupt)
-    if profile is not None and (abstention := _cannot_look(skill, profile, call.scope)):
-        return _abstained(skill, arguments, call, notes, abstention)
+    call, notes = _call(skill, arguments, profile, workspace, interrupt), list[str]()
     try:
+        call, notes = _scoped(skill, arguments, call)
+        if profile is not None:
+            _check_recorded(skill, profile, call.scope)
         result = skill.run(call)
     except AbstentionError as abstention:
         return _abstained(skill, arguments, call, notes, abstention)
@@ -70,18 +71,17 @@ def _answer(skill: Skill, arguments: Arguments, workspace: Workspace, interrupt:
     return _sealed(skill, arguments, call, envelope, result.names)
 
 
-def _prepare(
+def _call(
     skill: Skill, arguments: Arguments, profile: Profile | None, workspace: Workspace, interrupt: Interrupt
-) -> tuple[Call[Any], list[str]]:
-    """The call that a skill is given, and notes on how its scope came about."""
+) -> Call[Any]:
+    """The call that a skill is given, in its default window."""
     scope: Window | None = None
     devices: tuple[Device, ...] = ()
-    notes: list[str] = []
     if profile is not None:
         devices = _select_devices(profile, arguments.device)
         if skill.window != "none":
             scope = profile.gpu_window if skill.window == "gpu" and profile.gpu_window else profile.capture_window
-    call = Call(
+    return Call(
         params=arguments.params,
         workspace=workspace,
         opened=profile,
@@ -93,14 +93,26 @@ def _prepare(
         scope_asked=arguments.scope,
         interrupt=interrupt,
     )
-    if profile is not None and (capture := profile.capture_window):
-        if arguments.trim is not None:
-            window, notes = trim_window(arguments.trim, capture, profile.gpu_window)
-            call = replace(call, scope=window)
-        elif arguments.iteration is not None:
-            window, notes = iteration_window(call, arguments.iteration, arguments.marker)
-            call = replace(call, scope=window)
-    return call, notes
+
+
+def _scoped(skill: Skill, arguments: Arguments, call: Call[Any]) -> tuple[Call[Any], list[str]]:
+    """The call in the window that was asked for, and notes on how that came about.
+
+    Raises:
+        AbstentionError: for a skill that is about iterations, when there are none.
+        EvidenceError: the window cannot be.
+    """
+    if call.opened is None or (capture := call.opened.capture_window) is None:
+        return call, []
+    if arguments.trim is not None:
+        window, notes = trim_window(arguments.trim, capture, call.opened.gpu_window)
+    elif arguments.iteration is not None:
+        if "iteration" in skill.params.model_fields:
+            iterations_to_time(call, arguments.marker)
+        window, notes = iteration_window(call, arguments.iteration, arguments.marker)
+    else:
+        return call, []
+    return replace(call, scope=window), notes
 
 
 def _select_devices(profile: Profile, device: int | None) -> tuple[Device, ...]:
@@ -123,17 +135,18 @@ def _select_devices(profile: Profile, device: int | None) -> tuple[Device, ...]:
     return chosen
 
 
-def _cannot_look(skill: Skill, profile: Profile, scope: Window | None) -> AbstentionError | None:
+def _check_recorded(skill: Skill, profile: Profile, scope: Window | None) -> None:
+    """Raises AbstentionError when what the skill needs was not recorded."""
     missing = [kind for kind in skill.needs if not profile.recorded(kind)]
     if not missing and skill.window != "none" and scope is None:
         missing = ["events"]
     if not missing:
-        return None
+        return
     what = " and ".join(KIND_NAMES[kind] for kind in missing)
     reason = f"{what} not recorded in this capture"
     if "nvtx" in missing and (spans := profile.manifest.rows["nvtx_spans"]):
         reason += f"; its {spans} NVTX ranges are start/end ranges, which do not nest"
-    return AbstentionError(reason, missing, CAPTURE_HINTS[missing[0]])
+    raise AbstentionError(reason, missing, CAPTURE_HINTS[missing[0]])
 
 
 def _frame(skill: Skill, call: Call[Any], status: Status, notes: list[str]) -> Envelope:

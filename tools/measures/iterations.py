@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...contracts.errors import ErrorCode, EvidenceError
 from ...contracts.window import Window
 from ..call import Call
+from ..capture_hints import CAPTURE_HINTS
+from ..result import AbstentionError
 
 if TYPE_CHECKING:
     from ...ingest.profile import Profile
+    from .markers import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +22,33 @@ class Iterations:
     """The iterations of a capture, in order.
 
     Attributes:
-        name: the marker: the name that their ranges share.
-        source: what their boundaries come from: "nvtx".
-        windows: one for each: the range on the host, stretched to the end of the GPU work that it launched.
-        process: process id of the thread that the ranges are on.
-        tid: its thread id.
+        name: the marker, the name that their ranges share; or what sequence of kernels repeats.
+        source: what their boundaries come from: "nvtx" or "kernel sequence".
+        windows: one for each. Of a range: the range on the host, stretched to the end of the GPU work that it launched.
+            Of a sequence of kernels: from the start of its first kernel to the start of the next sequence.
+        process: process id of the thread or of the stream.
+        tid: thread id; None for a sequence of kernels.
         elsewhere: on how many other threads ranges of this name mark iterations.
+        basis: all this in a sentence, for a note.
     """
 
     name: str
     source: str
-    windows: Sequence[Window]
+    windows: Windows
     process: int
-    tid: int
+    tid: int | None
     elsewhere: int
+    basis: str
 
 
 _known: weakref.WeakKeyDictionary[Profile, dict[str | None, Iterations | None]] = weakref.WeakKeyDictionary()
 """What was found in open profiles, by marker: paging through iterations looks for them once."""
+
+NOTHING_REPEATS = (
+    "no NVTX range that repeats holds most of the GPU time that its thread launches, and no sequence of three or more "
+    "kernels repeats three times or more on the busiest stream"
+)
+"""Why a capture has no iterations, in words."""
 
 _REMEMBERED = 16
 """How many markers are remembered for a profile."""
@@ -48,8 +59,10 @@ def find_iterations(call: Call[Any], marker: str | None = None) -> Iterations | 
 
     A marker is the name of a push/pop range, numbers at its end cut (`marker_names.marker_name`), with three or more
     instances on one thread that do not overlap. Of several markers it is the one with most GPU time launched inside,
-    then the outermost, then the first by name; of several threads with one marker, the one with most GPU time. In a
-    capture with GPU work only a marker that launches some is taken unasked.
+    then the outermost, then the first by name; of several threads with one marker, the one with most GPU time. Unasked,
+    ranges of libraries are none, and in a capture with GPU work only a marker that launches most of its thread's GPU
+    time is taken (`thresholds.iterations`). Where there is no marker, a sequence of kernels that repeats
+    (`kernel_sequences`).
 
     Args:
         call: the call, for its profile.
@@ -64,10 +77,27 @@ def find_iterations(call: Call[Any], marker: str | None = None) -> Iterations | 
     if marker in found:
         return found[marker]
     iterations = search(call, marker)
+    if iterations is None:
+        from .kernel_sequences import repeated_sequence
+
+        iterations = repeated_sequence(call)
     if len(found) >= _REMEMBERED:
         found.clear()
     found[marker] = iterations
     return iterations
+
+
+def iterations_to_time(call: Call[Any], marker: str | None) -> Iterations:
+    """The iterations of the capture, for skills that are about them.
+
+    Raises:
+        AbstentionError: there are none.
+        EvidenceError: INVALID_ARGUMENT for a marker that is none.
+    """
+    found = find_iterations(call, marker)
+    if found is None:
+        raise AbstentionError(f"no iterations: {NOTHING_REPEATS}", ["iterations"], CAPTURE_HINTS["iterations"])
+    return found
 
 
 def iteration_window(call: Call[Any], iteration: int, marker: str | None) -> tuple[Window, list[str]]:
@@ -80,23 +110,16 @@ def iteration_window(call: Call[Any], iteration: int, marker: str | None) -> tup
     if found is None:
         raise EvidenceError(
             ErrorCode.ITERATION_OUT_OF_RANGE,
-            f"no repeating NVTX range{' that launches GPU work' if call.profile.devices else ''} was found that could "
-            "bound iterations; repeating kernel sequences are not looked for yet",
+            f"no iterations were found: {NOTHING_REPEATS}",
             "choose a window with trim=[start_s, end_s], or name the NVTX range that bounds a step with marker",
         )
     count = len(found.windows)
     if iteration >= count:
         raise EvidenceError(
             ErrorCode.ITERATION_OUT_OF_RANGE,
-            f"iteration {iteration} does not exist: {found.name} marks {count} iterations",
+            f"iteration {iteration} does not exist: there are {count} of {found.name}",
             f"choose an iteration from 0 to {count - 1}",
             first=0,
             last=count - 1,
         )
-    note = (
-        f"iterations are the {count} NVTX ranges {found.name} of process {found.process}, thread {found.tid}, each "
-        "stretched to the end of the GPU work that it launched"
-    )
-    if found.elsewhere:
-        note += f"; {found.elsewhere} other threads have such ranges of this name, at times of their own"
-    return found.windows[iteration], [note]
+    return found.windows[iteration], [found.basis]

@@ -6,6 +6,7 @@ throughout: thread * labels + label.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -17,6 +18,7 @@ import pyarrow as pa
 from ...contracts.errors import ErrorCode, EvidenceError
 from ...contracts.window import Window
 from ..call import Call
+from ..thresholds.iterations import LIBRARY_RANGES, OWNED_SHARE
 from .grouping import Ints, group_sums
 from .iterations import Iterations
 from .marker_names import Labels, all_labels, marker_name, one_label
@@ -75,16 +77,52 @@ def search(call: Call[Any], marker: str | None) -> Iterations | None:
         return _asked_for(call, marker)
     labels = all_labels(call)
     repeated = _repeated(call, labels)
+    repeated = repeated[~_of_libraries(labels)[repeated % max(1, len(labels.texts))]]
     # Devices are those with GPU work: a marker that launches none of it says nothing of the GPU.
     order = _by_gpu_time if call.profile.devices else _by_depth
+    launched = _Launched(call) if call.profile.devices else None
     for batch in _batches(order(call, labels, repeated)):
         marks = _marks(call, labels, batch)
-        if len(found := batch[np.isin(batch, marks.keys)]):
+        found = batch[np.isin(batch, marks.keys)]
+        if launched is not None:
+            found = found[[launched.owned(marks.of(key, labels)) for key in found.tolist()]]
+        if len(found):
             chosen = marks.of(int(found[0]), labels)
             width = len(labels.texts)
             same = _marks(call, labels, repeated[repeated % width == found[0] % width])
             return _iterations(call, chosen, _launched(call, chosen)[1], len(same.keys) - 1)
     return None
+
+
+def _of_libraries(labels: Labels) -> npt.NDArray[np.bool_]:
+    """Which labels name what a library does: such a range is no step, however often it repeats."""
+    pattern = re.compile("|".join(pattern for pattern, _ in LIBRARY_RANGES.rows))
+    return np.array([pattern.match(text) is not None for text in labels.texts], np.bool_)
+
+
+class _Launched:
+    """The GPU time that each thread launches, by the start of the call."""
+
+    def __init__(self, call: Call[Any]) -> None:
+        work = call.arrays(
+            " UNION ALL ".join(
+                f'SELECT thread, call_start, call_end, "end" - start AS time FROM {table} WHERE thread IS NOT NULL'
+                for table in _WORK
+            )
+        )
+        order = np.lexsort((work["call_start"], work["thread"]))
+        self._thread, self._call, self._end, self._time = (
+            work[name][order] for name in ("thread", "call_start", "call_end", "time")
+        )
+
+    def owned(self, of: Instances) -> bool:
+        """Whether the ranges launch most of what their thread launches from the first of them to the last."""
+        low, high = np.searchsorted(self._thread, of.thread), np.searchsorted(self._thread, of.thread, side="right")
+        low, high = low + np.searchsorted(self._call[low:high], [of.start[0], of.end[-1]], side="left")
+        begin, end, time = self._call[low:high], self._end[low:high], self._time[low:high]
+        place = np.searchsorted(of.start, begin, side="right") - 1
+        inside = int(time[end <= of.end[place]].sum())
+        return 100 * inside >= OWNED_SHARE.value * int(time.sum())
 
 
 def _asked_for(call: Call[Any], marker: str) -> Iterations:
@@ -267,15 +305,26 @@ def _iterations(call: Call[Any], chosen: Instances, ends: Ints, elsewhere: int) 
     capture = call.profile.capture_window
     assert capture is not None
     [(process, tid)] = call.sql(f"SELECT pid, tid FROM threads WHERE thread = {chosen.thread}")
-    windows = _Windows(chosen.name, chosen.start, ends, capture.end_ns)
-    return Iterations(chosen.name, "nvtx", windows, process, tid, elsewhere)
+    windows = Windows(f"of {chosen.name}", chosen.start, ends, capture.end_ns)
+    basis = (
+        f"iterations are the {len(windows)} NVTX ranges {chosen.name} of process {process}, thread {tid}, each "
+        "stretched to the end of the GPU work that it launched"
+    )
+    if elsewhere:
+        basis += f"; {elsewhere} other threads have such ranges of this name, at times of their own"
+    return Iterations(chosen.name, "nvtx", windows, process, tid, elsewhere, basis)
 
 
-class _Windows(Sequence[Window]):
+class Windows(Sequence[Window]):
     """Windows that are made when they are asked for: a marker may have hundreds of thousands of instances."""
 
-    def __init__(self, marker: str, start: Ints, end: Ints, last: int) -> None:
-        self._marker, self._start, self._end, self._last = marker, start, end, last
+    def __init__(self, of: str, start: Ints, end: Ints, last: int) -> None:
+        self._of, self._start, self._end, self._last = of, start, end, last
+
+    @property
+    def bounds(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """All starts and all ends."""
+        return self._start.astype(np.int64), self._end.astype(np.int64)
 
     def __len__(self) -> int:
         return len(self._start)
@@ -291,4 +340,4 @@ class _Windows(Sequence[Window]):
             return [self[number] for number in range(*index.indices(len(self)))]
         number = range(len(self))[index]
         start, end = int(self._start[number]), int(self._end[number])
-        return Window(start, end, f"iteration {number} of {self._marker}", includes_end=end >= self._last)
+        return Window(start, end, f"iteration {number} {self._of}", includes_end=end >= self._last)

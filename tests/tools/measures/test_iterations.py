@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.ingest.synthetic import Call as ApiCall
@@ -17,8 +14,9 @@ from nsys_evidence.tools.call import Call
 from nsys_evidence.tools.measures.iterations import Iterations, find_iterations
 from nsys_evidence.tools.measures.marker_names import marker_name
 from nsys_evidence.tools.registry import NoParams
-from tests.strategies import all_work, call_of, captures, containing_ranges, duration, ends, generated, shown_range
+from tests.strategies import generated
 from tests.support import CAPTURES, ask, needs_shared, rows_of, workspace, written
+from tests.tools.slow_iterations import slow_choice, with_steps
 
 US = 1_000
 
@@ -98,67 +96,13 @@ def test_a_marker_is_the_name_without_counters_and_without_the_number_at_its_end
 # Choosing.
 
 
-def slow_choice(capture: Capture) -> tuple[str, int, int, list[tuple[int, int]]] | None:
-    """Marker, process, thread and windows, straight from the definition."""
-    by_key: dict[tuple[str, int, int], list[Range]] = defaultdict(list)
-    for r in capture.ranges:
-        by_key[marker_name(shown_range(r)), r.pid, r.tid].append(r)
-    found = []
-    for (name, pid, tid), ranges in by_key.items():
-        windows = sorted((ends(r) for r in ranges), key=lambda w: (w[0], w[1]))
-        if len(ranges) < 3 or any(later[0] < earlier[1] for earlier, later in pairwise(windows)):
-            continue
-        time, depths = 0, []
-        for work in all_work(capture):
-            stack = containing_ranges(capture, call_of(capture, work))
-            inside = [r for r in stack if any(r is mine for mine in ranges)]
-            time += duration(work) * len(inside)
-            for r in inside:
-                order = sorted(stack, key=lambda o: (ends(o)[0], -ends(o)[1], o.domain, shown_range(o).encode()))
-                depths.append(next(depth for depth, o in enumerate(order) if o is r))
-        found.append((-time, min(depths, default=0), name, pid, tid, windows))
-    with_work = [candidate for candidate in found if candidate[0]]
-    if not with_work:
-        return None
-    _, _, name, pid, tid, windows = min(with_work, key=lambda candidate: candidate[:5])
-    return name, pid, tid, [_stretched(capture, pid, tid, windows, n) for n in range(len(windows))]
-
-
-def _stretched(capture: Capture, pid: int, tid: int, windows: list[tuple[int, int]], n: int) -> tuple[int, int]:
-    """The window, to the end of the work launched in it; a call at the edge of two belongs to the later."""
-    last = windows[n][1]
-    for work in all_work(capture):
-        launch = call_of(capture, work)
-        if launch is None or (launch.pid, launch.tid) != (pid, tid):
-            continue
-        begun = [i for i, (start, _) in enumerate(windows) if start <= ends(launch)[0]]
-        if begun and begun[-1] == n and ends(launch)[1] <= windows[n][1]:
-            last = max(last, ends(work)[1])
-    return windows[n][0], last
-
-
-@st.composite
-def with_steps(draw: st.DrawFn) -> Capture:
-    """A generated capture with one range after another on some threads, of any names and lengths."""
-    capture = draw(captures(min_launches=4))
-    known = [ends(event) for event in (*capture.calls, *all_work(capture))]
-    first, last = min(start for start, _ in known), max(end for _, end in known)
-    for pid, tid in sorted({(call.pid, call.tid) for call in capture.calls}):
-        count = draw(st.sampled_from((0, 3, 4)))
-        edges = sorted(draw(st.lists(st.integers(first, last), min_size=2 * count, max_size=2 * count)))
-        name = draw(st.sampled_from(("iteration {}", "phase", "Lib{}", "step {}")))
-        for n, (start, end) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
-            capture.ranges.append(Range(start, end, pid, tid, name.format(n)))
-    return capture
-
-
 @generated
 @given(with_steps())
 def test_the_marker_its_thread_and_its_windows_are_those_of_the_definition(capture: Capture) -> None:
     expected = slow_choice(capture)
     found = find(written(capture))
-    if expected is None:  # there is GPU work, and no marker launches any
-        assert found is None
+    if expected is None:  # there is GPU work, and no marker launches most of it
+        assert found is None or found.source == "kernel sequence"
         return
     assert found is not None
     windows = [(window.start_ns, window.end_ns) for window in found.windows]
@@ -238,7 +182,7 @@ def test_a_marker_that_launches_no_gpu_time_is_not_taken_unasked_where_there_is_
         assert find(path) is None
         refused = error(path, iteration=0)
         assert refused.code is ErrorCode.ITERATION_OUT_OF_RANGE
-        assert "no repeating NVTX range that launches GPU work" in refused.message
+        assert "no NVTX range that repeats" in refused.message
         asked = find(path, "poll")
         assert asked is not None
         assert len(asked.windows) == 3
@@ -333,8 +277,8 @@ def test_an_iteration_that_does_not_exist_is_refused_with_those_that_do() -> Non
 def test_a_capture_in_which_nothing_repeats_says_so_and_names_trim_and_marker() -> None:
     refused = error(written(Capture([kernel(0, 10, 1)])), iteration=0)
     assert refused.code is ErrorCode.ITERATION_OUT_OF_RANGE
-    assert "no repeating NVTX range" in refused.message
-    assert "not looked for yet" in refused.message
+    assert "no NVTX range that repeats" in refused.message
+    assert "no sequence of three or more kernels" in refused.message
     assert "trim" in refused.hint
     assert "marker" in refused.hint
 

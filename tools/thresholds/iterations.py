@@ -1,0 +1,29 @@
+"""What may bound an iteration unasked."""
+
+from __future__ import annotations
+
+from .kinds import PatternTable, Threshold
+
+_USED_BY = ("iteration_timing", "iteration_detail")
+
+LIBRARY_RANGES = PatternTable(
+    "ranges of libraries, which bound no iteration unasked",
+    "a regular expression at the beginning of the range's name",
+    (
+        (r"[A-Za-z_]\w*(?:<[^>]*>)?::", "an operator or a function in a namespace, such as aten::copy_"),
+        (
+            r"(?:NCCL|NVSHMEM|CUDNN|cuDNN|cuBLAS\w*|cuFFT|cuSPARSE\w*|cuSOLVER\w*|CCCL|TensorRT|TRT):",
+            "a range in the NVTX domain of a library",
+        ),
+    ),
+    _USED_BY,
+)
+
+OWNED_SHARE = Threshold(
+    "share that an iteration owns",
+    60,
+    "%",
+    "ranges bound iterations unasked only when they launch at least this much of the GPU time that their thread "
+    "launches from the first of them to the last",
+    _USED_BY,
+)
