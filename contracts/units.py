@@ -17,6 +17,7 @@ half to even, on the way out:
 | FLOP | int | the same integer (a string beyond 2^53) |
 | TEXT | str | cleaned of control characters, capped |
 | FLAG | bool | true or false |
+| CITED | a value of another result, as that one shows it | the same |
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Unit(Enum):
     FACTOR = "factor"
     TFLOPS = "tflops"
     FLOP = "flop"
+    CITED = "cited"
 
 
 Text = Annotated[str, Unit.TEXT]
@@ -70,6 +72,7 @@ Change = Annotated[float, Unit.CHANGE]
 Factor = Annotated[float, Unit.FACTOR]
 Tflops = Annotated[float, Unit.TFLOPS]
 Flop = Annotated[int, Unit.FLOP]
+Cited = Annotated[float, Unit.CITED]
 
 _INTEGER = {"type": "integer"}
 _LARGE_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]+$"}]}
@@ -82,6 +85,7 @@ _JSON_SCHEMA: dict[Unit, dict[str, Any]] = {
     Unit.NS: _LARGE_INTEGER,
     Unit.BYTES: _LARGE_INTEGER,
     Unit.FLOP: _LARGE_INTEGER,
+    Unit.CITED: {"anyOf": [{"type": "number"}, {"type": "string"}]},
     Unit.S: {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^-?[0-9]+\\.[0-9]{9}$"}]},
     Unit.PCT: {"type": "number", "minimum": 0, "maximum": 100},
 }
@@ -136,6 +140,7 @@ _PRESENT: dict[Unit, Callable[[Any], object]] = {
     Unit.FACTOR: lambda v: _decimal(v, 1, 4),
     Unit.TFLOPS: lambda v: _decimal(v, 10**3, 3),
     Unit.FLOP: lambda v: safe_integer(round(v)),
+    Unit.CITED: lambda v: v,
 }
 
 

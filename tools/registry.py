@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from ..contracts.columns import NoTotals, Row
-from ..contracts.envelope import MAX_ROWS
+from ..contracts.envelope import DEFAULT_BYTES, MAX_ROWS
 from .call import Call
 from .result import Result
 
@@ -66,6 +66,7 @@ class Skill:
         profile: whether it takes a profile at all.
         without_profile: whether it answers without one too.
         max_rows: default number of rows.
+        max_bytes: byte ceiling of a result when the caller did not ask for a number of rows.
         next: skills that lead on from here.
         reading: notes on how to read it, for the reference.
         example: values for its own parameters, with which the reference and the tests call it; all required ones.
@@ -86,6 +87,7 @@ class Skill:
     profile: bool = True
     without_profile: bool = False
     max_rows: int = 20
+    max_bytes: int = DEFAULT_BYTES
     next: tuple[str, ...] = ()
     reading: str = ""
     example: Mapping[str, object] = field(default_factory=dict)
@@ -111,6 +113,7 @@ def skill(
     profile: bool = True,
     without_profile: bool = False,
     max_rows: int = 20,
+    max_bytes: int = DEFAULT_BYTES,
     next: tuple[str, ...] = (),
     example: Mapping[str, object] | None = None,
 ) -> Callable[[SkillFunction], SkillFunction]:
@@ -141,6 +144,7 @@ def skill(
             profile=profile,
             without_profile=without_profile,
             max_rows=max_rows,
+            max_bytes=max_bytes,
             next=next,
             reading=(function.__doc__ or "").strip(),
             example=example or {},

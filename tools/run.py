@@ -8,7 +8,6 @@ from typing import Any
 
 from ..contracts.columns import NoTotals, columns_of, present_row, present_totals
 from ..contracts.envelope import (
-    DEFAULT_BYTES,
     MAX_BYTES,
     Status,
     denominators,
@@ -67,7 +66,7 @@ def _answer(skill: Skill, arguments: Arguments, workspace: Workspace, interrupt:
         return result.stored
     result.notes = [*notes, *result.notes]
     envelope = _envelope(skill, call, result)
-    _fit(envelope, call, MAX_BYTES if arguments.rows_asked else DEFAULT_BYTES)
+    _fit(envelope, call, MAX_BYTES if arguments.rows_asked else skill.max_bytes)
     return _sealed(skill, arguments, call, envelope, result.names)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
-from ...contracts.units import Count, Id, Ms, Pct
+from ...contracts.units import Count, Id, Ms, Pct, Text
 from ..call import Call
 from ..measures.busy import basis_notes, busy_of_devices, busy_together, comm_known, compute_known, work_holes
 from ..registry import NoParams, skill
-from ..result import Result
+from ..result import Result, Table
 
 
 class PipelineBubbleMetricsRow(Row):
@@ -41,11 +41,23 @@ class PipelineBubbleMetricsTotals(Row):
     idle_pct: Pct | None = column("idle time", of="span times devices")
 
 
+class IdleRow(Row):
+    """Idle time by what the host did meanwhile, over the selected devices."""
+
+    host: Text = column(
+        "between launches (gaps under 10 µs), else what covers most of the gap, as in gpu_idle_gaps: sync, alloc, "
+        "module_load, copy_call, launch, other_cuda, no_cuda_call; unknown where it is not known"
+    )
+    gaps: Count = column("gaps of devices")
+    idle_ms: Ms = column("their length; adds up to idle_ms of the totals")
+
+
 @skill(
     title="Pipeline bubbles",
     when="To see how much of the time each GPU is truly idle, and what it does in the rest.",
     row=PipelineBubbleMetricsRow,
     totals=PipelineBubbleMetricsTotals,
+    tables={"idle": IdleRow},
     next=("gpu_idle_gaps", "overlap_breakdown"),
 )
 def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
@@ -54,8 +66,11 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
     All times are lengths of unions within the window, so none exceeds the span. busy + idle = span; compute, comm and
     copy may overlap one another and do not add up to busy (overlap_breakdown has the parts that do). Idle time at the
     edges of the window is idle time. host_sync_ms is what the host spent waiting, whether the device was idle or not;
-    processes that share a device are taken together.
+    processes that share a device are taken together. Table idle gives every gap one owner, by what the host did for
+    most of it: where the host was, not why the device waited.
     """
+    from ..measures.idle_owners import idle_by_owner  # numpy, which registering the skill must not load
+
     holes = work_holes(call)
     busy = busy_of_devices(call)
     compute, comm = compute_known(call), comm_known(call)
@@ -75,6 +90,7 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
         for gpu, of in busy.items()
     ]
     whole = busy_together(busy)
+    idle = [(owner, gaps, length) for owner, (gaps, length) in idle_by_owner(call).items() if gaps]
     notes = [*holes, *basis_notes(call)]
     if compute and not comm:
         notes.append("kernels were recorded only within graphs traced as a whole: comm_ms is unknown")
@@ -92,6 +108,7 @@ def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
             "idle_ms": whole.idle,
             "idle_pct": whole.idle_share,
         },
+        tables={"idle": Table(idle, len(idle))},
         notes=notes,
         status=Status.PARTIAL if holes else Status.OK if rows else Status.EMPTY,
     )

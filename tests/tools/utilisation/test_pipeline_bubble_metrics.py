@@ -153,3 +153,47 @@ def test_without_any_gpu_work_it_abstains_and_names_the_flags() -> None:
     assert envelope["status"] == "abstained"
     assert set(envelope["missing"]) == {"kernels", "copies", "sets"}
     assert envelope["capture_hint"].startswith("nsys profile")
+
+
+# Whose the idle time is.
+
+
+@generated
+@given(st.data())
+def test_every_gap_has_one_owner_the_one_that_gpu_idle_gaps_names_and_all_add_up_to_the_idle_time(
+    data: st.DataObject,
+) -> None:
+    capture = data.draw(with_graphs())
+    path = written(capture)
+    window = data.draw(trims(capture)) if has_length(capture) and data.draw(st.booleans()) else work_span(capture)
+    result = exact("pipeline_bubble_metrics", path, as_window(window))
+    owners = {str(host): (gaps, time) for host, gaps, time in result.tables["idle"].rows}  # type: ignore[misc]
+    expected: dict[str, tuple[int, int]] = {}
+    for gap in exact_rows("gpu_idle_gaps", path, as_window(window), min_gap_ns=0):
+        owner = "between launches" if gap["gap_us"] < 10_000 else gap["host"] or "unknown"
+        count, time = expected.get(owner, (0, 0))
+        expected[owner] = (count + 1, time + gap["gap_us"])
+    assert owners == expected
+    assert sum(int(str(time)) for _, time in owners.values()) == result.totals["idle_ms"]
+
+
+def test_a_short_gap_belongs_to_launching_and_a_long_one_to_what_the_host_did_for_most_of_it() -> None:
+    kernels = [
+        Kernel(start * US, end * US, 0, 1, 7, n, 101, "scale")
+        for n, (start, end) in enumerate([(0, 10), (15, 20), (120, 130), (140, 150)])
+    ]
+    calls = [
+        Call(21 * US, 80 * US, 101, 101, "cudaDeviceSynchronize_v3020", 9),
+        Call(81 * US, 119 * US, 101, 101, "cudaLaunchKernel_v7000", 2),
+    ]
+    idle = rows_of(ask("pipeline_bubble_metrics", written(Capture(kernels, calls=calls))), "idle")
+    assert idle == [
+        {"host": "between launches", "gaps": 1, "idle_ms": 0.005},
+        {"host": "sync", "gaps": 1, "idle_ms": 0.1},
+        {"host": "no_cuda_call", "gaps": 1, "idle_ms": 0.01},
+    ]
+
+
+def test_without_calls_the_owner_of_a_long_gap_is_unknown() -> None:
+    [idle] = rows_of(ask("pipeline_bubble_metrics", written(Capture([kernel(0, 10), kernel(100, 110)]))), "idle")
+    assert idle == {"host": "unknown", "gaps": 1, "idle_ms": 0.09}
