@@ -148,7 +148,7 @@ GUIDES: dict[str, Guide] = {
             Step(
                 "overlap_breakdown",
                 "the idle share of each device",
-                ("idle_ms", "idle_pct"),
+                ("idle_ms",),
                 without="pipeline_bubble_metrics",
             ),
             Step(
