@@ -131,7 +131,10 @@ def build_server(
         except EvidenceError as error:
             if error.code in (ErrorCode.EVIDENCE_NOT_FOUND, ErrorCode.INVALID_ARGUMENT):
                 raise no_such_evidence(context.protocol_version, params.uri, error) from None
-            raise MCPError(types.INTERNAL_ERROR, f"{error.message}; {error.hint}", error.to_dict()) from None
+            raise _internal(error) from None
+        except Exception as error:
+            logger.error("reading evidence failed: %s", describe_failure(error))
+            raise _internal(internal_error("reading evidence")) from None
 
     for_ever = CacheHint(ttl_ms=LISTS_TTL_MS, scope="public")
     return Server(
@@ -196,6 +199,11 @@ def _result(answer: dict[str, Any]) -> types.CallToolResult:
 def _failed(error: EvidenceError) -> types.CallToolResult:
     """An error as a tool result: text only, since structured content would have to match the output schema."""
     return types.CallToolResult(content=[types.TextContent(type="text", text=error.to_json())], is_error=True)
+
+
+def _internal(error: EvidenceError) -> MCPError:
+    """An error of something other than a tool, which only the protocol can carry."""
+    return MCPError(types.INTERNAL_ERROR, f"{error.message}; {error.hint}", error.to_dict())
 
 
 def _meant(tool: str, arguments: Mapping[str, object] | None, offered: Catalogue) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp_types import INVALID_PARAMS, TextResourceContents
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, TextResourceContents
 
 from nsys_evidence.contracts.columns import columns_of
 from nsys_evidence.contracts.wire import dump_json
+from nsys_evidence.ingest.interrupt import Interrupt
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.server.app import build_server
+from nsys_evidence.server.limits import Limits
 from nsys_evidence.server.resources import LEGACY_NOT_FOUND
 from nsys_evidence.server.surface import Surface
+from nsys_evidence.tools import run
 from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.workspace import Workspace
 from tests.server.over_http import client_over, serving
@@ -153,3 +157,26 @@ async def test_pages_may_be_kept_by_any_cache_and_evidence_only_by_the_client_s_
         assert (page.ttl_ms, page.cache_scope) == (3_600_000, "public")
         evidence = await client.read_resource(f"nsys-evidence://evidence/{kept['evidence']}")
         assert (evidence.ttl_ms, evidence.cache_scope) == (3_600_000, "private")
+
+
+@ERAS
+async def test_a_read_past_its_deadline_is_told_so_and_a_failure_says_nothing_of_the_capture(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, era: str
+) -> None:
+    def slow(_skill: object, _given: object, _workspace: Workspace, interrupt: Interrupt) -> dict[str, Any]:
+        while True:
+            interrupt.check()
+
+    def broken(*_: object) -> dict[str, Any]:
+        raise ValueError("secret")
+
+    uri = "nsys-evidence://evidence/ev-0000000000"
+    async with Client(build_server(workspace, Limits(deadline_s=0.2)), mode=era) as client:
+        for fake, code in ((slow, "TIMEOUT"), (broken, "INTERNAL")):
+            monkeypatch.setattr(run, "run_skill", fake)
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(uri)
+            assert caught.value.code == INTERNAL_ERROR
+            assert caught.value.error.data["code"] == code
+            assert "secret" not in caught.value.message + caplog.text
+    assert "ValueError" in caplog.text
