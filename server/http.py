@@ -19,6 +19,7 @@ from .app import build_server
 from .leaving import leave
 from .limits import Limits, limits_from_environment
 from .log import log_to_stderr
+from .surface import Surface
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -46,7 +47,7 @@ def http_app(server: Server[Any], address: Address, limits: Limits) -> Starlette
     return app
 
 
-def serve_http(open_workspace: Callable[[], Workspace], address: Address) -> None:
+def serve_http(open_workspace: Callable[[], Workspace], address: Address, surface: Surface | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then give running calls `STOP_S` to end, and interrupt them.
 
     Raises:
@@ -56,7 +57,7 @@ def serve_http(open_workspace: Callable[[], Workspace], address: Address) -> Non
     limits = limits_from_environment()
     with _listening(address) as listener:
         address = replace(address, port=listener.getsockname()[1])
-        app = http_app(build_server(open_workspace, limits), address, limits)
+        app = http_app(build_server(open_workspace, limits, surface), address, limits)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs stopped calls as failures, with traces
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=STOP_S

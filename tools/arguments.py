@@ -24,23 +24,39 @@ if TYPE_CHECKING:
 _LARGEST = 2**31 - 1
 """No table and no capture has more rows or iterations than this."""
 
+# What a model needs to fill them in; clients put these into its context once a tool. What they mean stands once, in the
+# server's instructions, and what more must hold is checked, and told of the argument at fault.
+_PROFILE_PROPERTY = {"type": "string", "description": "capture path or profile id"}
 _SCOPE_PROPERTIES: dict[str, dict[str, Any]] = {
-    "device": {"type": "integer", "minimum": 0},
+    "device": {"type": "integer"},
     "trim": {
         "type": "array",
-        "items": {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": 40}]},
+        "items": {"type": "number"},
         "minItems": 2,
         "maxItems": 2,
         "description": "[start_s, end_s]",
     },
-    "iteration": {"type": "integer", "minimum": 0, "maximum": _LARGEST},
-    "marker": {"type": "string", "minLength": 1},
+    "iteration": {"type": "integer"},
+    "marker": {"type": "string"},
 }
-_PAGE_PROPERTIES: dict[str, dict[str, Any]] = {
-    "max_rows": {"type": "integer", "minimum": 1},
-    "offset": {"type": "integer", "minimum": 0, "maximum": _LARGEST},
+_PAGE_PROPERTIES: dict[str, dict[str, Any]] = {"max_rows": {"type": "integer"}, "offset": {"type": "integer"}}
+_BOUNDS: dict[str, dict[str, Any]] = {
+    "profile": {"minLength": 1},
+    "device": {"minimum": 0},
+    "trim": {"items": {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": 40}]}},
+    "iteration": {"minimum": 0, "maximum": _LARGEST},
+    "marker": {"minLength": 1},
+    "max_rows": {"minimum": 1},
+    "offset": {"minimum": 0, "maximum": _LARGEST},
 }
-_PROFILE_PROPERTY = {"type": "string", "minLength": 1, "description": "capture path or profile id"}
+"""What must hold of common arguments beyond their schemas. Seconds may come as text, which keeps every digit."""
+
+COMMON_PROPERTIES: dict[str, dict[str, Any]] = {
+    "profile": _PROFILE_PROPERTY,
+    **_SCOPE_PROPERTIES,
+    **_PAGE_PROPERTIES,
+}
+"""The schemas of the arguments that skills have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +144,27 @@ def input_schema(skill: Skill) -> dict[str, Any]:
 
 
 @cache
-def _validator(skill_name: str, schema_text: str) -> Draft202012Validator:
+def _validator(schema_text: str) -> Draft202012Validator:
     from jsonschema import Draft202012Validator  # here, since only calls need it: schemas are listed without
 
     return Draft202012Validator(json.loads(schema_text))
 
 
-def _invalid(skill: Skill, message: str, name: str | None, schema: Mapping[str, Any]) -> EvidenceError:
+def _invalid(tool: str, message: str, name: str | None, schema: Mapping[str, Any]) -> EvidenceError:
     if name in schema["properties"]:
         hint = f"{name} takes {json.dumps(schema['properties'][name])}"
         if name not in schema["required"]:
             hint += "; leave it out for its default"
     else:
-        hint = f"{skill.name} needs {', '.join(schema['required']) or 'no argument'}"
+        hint = f"{tool} needs {', '.join(schema['required']) or 'no argument'}"
     return EvidenceError(ErrorCode.INVALID_ARGUMENT, message, hint, argument=name)
 
 
-def _unknown(skill: Skill, names: list[str], valid: list[str]) -> EvidenceError:
+def _unknown(tool: str, names: list[str], valid: list[str]) -> EvidenceError:
     near = {name: difflib.get_close_matches(name, valid, 1) for name in names}
     guesses = "; ".join(f"for {name} use {match[0]}" for name, match in near.items() if match)
-    hint = (guesses + "; " if guesses else "") + f"{skill.name} takes {', '.join(valid) or 'no arguments'}"
-    message = f"{skill.name} has no argument {', '.join(repr(name) for name in names)}"
+    hint = (guesses + "; " if guesses else "") + f"{tool} takes {', '.join(valid) or 'no arguments'}"
+    message = f"{tool} has no argument {', '.join(repr(name) for name in names)}"
     return EvidenceError(ErrorCode.UNKNOWN_ARGUMENT, message, hint, valid=valid)
 
 
@@ -158,26 +174,45 @@ def _message(error: ValidationError) -> str:
     return f"{where}: {text}" if where else text
 
 
-def parse_arguments(skill: Skill, given: Mapping[str, object] | None) -> Arguments:
-    """Check the arguments of a call against the tool's schema.
+def check_values(tool: str, schema: Mapping[str, Any], given: Mapping[str, object] | None) -> dict[str, object]:
+    """The arguments that were given, checked against the schema of a tool's input.
 
-    Null means omitted. A list or number that arrives as JSON text where the schema wants a list is read as such, since
-    some clients send it so.
+    Null means omitted. A list or an object that arrives as JSON text is read as such, since some clients send it so.
+
+    Raises:
+        EvidenceError: UNKNOWN_ARGUMENT or INVALID_ARGUMENT.
+    """
+    values = {name: value for name, value in (given or {}).items() if value is not None}
+    if unknown := sorted(set(values) - set(schema["properties"])):
+        raise _unknown(tool, unknown, list(schema["properties"]))
+    for name, value in values.items():
+        if isinstance(value, str) and schema["properties"][name].get("type") in ("array", "object"):
+            with contextlib.suppress(ValueError, RecursionError):
+                values[name] = json.loads(value)
+    for error in _validator(json.dumps(schema)).iter_errors(values):
+        argument = str(error.absolute_path[0]) if error.absolute_path else None
+        raise _invalid(tool, _message(error), argument, schema)
+    return values
+
+
+def _bounded(skill: Skill) -> dict[str, Any]:
+    """The input schema of a skill with all that must hold of its common arguments."""
+    schema = input_schema(skill)
+    own = skill.params.model_fields
+    properties = {
+        name: body if name in own else {**body, **_BOUNDS.get(name, {})} for name, body in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+def parse_arguments(skill: Skill, given: Mapping[str, object] | None) -> Arguments:
+    """Check the arguments of a call against the tool's schema (see `check_values`), and type them.
 
     Raises:
         EvidenceError: UNKNOWN_ARGUMENT, INVALID_ARGUMENT or TRIM_AND_ITERATION.
     """
-    schema = input_schema(skill)
-    values = {name: value for name, value in (given or {}).items() if value is not None}
-    if unknown := sorted(set(values) - set(schema["properties"])):
-        raise _unknown(skill, unknown, list(schema["properties"]))
-    for name, value in values.items():
-        if isinstance(value, str) and schema["properties"][name].get("type") == "array":
-            with contextlib.suppress(ValueError, RecursionError):
-                values[name] = json.loads(value)
-    for error in _validator(skill.name, json.dumps(schema)).iter_errors(values):
-        argument = str(error.absolute_path[0]) if error.absolute_path else None
-        raise _invalid(skill, _message(error), argument, schema)
+    schema = _bounded(skill)
+    values = check_values(skill.name, schema, given)
     if "trim" in values and "iteration" in values:
         raise EvidenceError(
             ErrorCode.TRIM_AND_ITERATION,
@@ -198,7 +233,7 @@ def parse_arguments(skill: Skill, given: Mapping[str, object] | None) -> Argumen
     except PydanticError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         argument = str(first["loc"][0]) if first["loc"] else None
-        raise _invalid(skill, f"{argument}: {first['msg']}", argument, schema) from None
+        raise _invalid(skill.name, f"{argument}: {first['msg']}", argument, schema) from None
 
     def integer(name: str) -> int | None:
         value = values.get(name)

@@ -11,7 +11,8 @@ from ...contracts.columns import NoTotals, Row, columns_of
 from ...contracts.wire import dump_json
 from ...tools.arguments import input_schema
 from ...tools.registry import Skill
-from ..catalogue import describe, output_schema
+from ..catalogue import output_schema
+from ..pages import describe
 from .render import console, say, show_table
 
 

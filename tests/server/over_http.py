@@ -13,15 +13,18 @@ from nsys_evidence.server.address import Address
 from nsys_evidence.server.app import build_server
 from nsys_evidence.server.http import http_app
 from nsys_evidence.server.limits import Limits
+from nsys_evidence.server.surface import Surface
 from nsys_evidence.tools.workspace import Workspace
 
 ADDRESS = Address("127.0.0.1", 8765)
 
 
 @asynccontextmanager
-async def serving(within: Workspace, limits: Limits | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+async def serving(
+    within: Workspace, limits: Limits | None = None, surface: Surface | None = None
+) -> AsyncIterator[httpx2.AsyncClient]:
     """Plain requests to a server."""
-    app = http_app(build_server(lambda: within, limits), ADDRESS, limits or Limits())
+    app = http_app(build_server(lambda: within, limits, surface), ADDRESS, limits or Limits())
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1:8765") as requests,

@@ -242,6 +242,22 @@ async def test_a_signal_ends_the_server_in_peace(demo: Path, place: Place, sent:
         assert process.returncode == 0
 
 
+@NEGOTIATED
+async def test_options_say_what_is_offered_over_http(demo: Path, place: Place, era: str) -> None:
+    options = ["--http", "127.0.0.1:0", "--root", str(demo.parent), "--surface", "compact", "--toolsets", "nvtx"]
+    with http_server(place, [*SERVE, *options]) as (_, url):
+        async with Client(url, mode=era) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools][:3] == [
+                "list_skills",
+                "describe_skill",
+                "run_skill",
+            ]
+            rows = (await client.call_tool("list_skills", {})).structured_content["rows"]
+            assert {row[1] for row in rows} == {"nvtx", "utility"}
+            call = {"skill": "nvtx_summary", "arguments": {"profile": str(demo)}}
+            assert not (await client.call_tool("run_skill", call)).is_error
+
+
 @pytest.mark.parametrize(("kind", "era"), [("query", "auto"), ("query", "legacy"), ("stubborn", "auto")])
 async def test_a_signal_ends_the_server_in_the_middle_of_a_call(place: Place, kind: str, era: str) -> None:
     with http_server(place, [str(Path(slow_server.__file__)), kind, "http"]) as (process, url):

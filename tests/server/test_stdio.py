@@ -29,7 +29,8 @@ def test_the_handshake_says_who_serves_and_how_to_use_it(place: Place) -> None:
         assert greeting["serverInfo"]["name"] == "nsys-evidence"
         assert greeting["serverInfo"]["version"] == version()
         assert greeting["instructions"] == INSTRUCTIONS
-        assert set(greeting["capabilities"]) == {"tools"}
+        assert set(greeting["capabilities"]) == {"tools", "prompts", "resources"}
+        assert not any(said for part in greeting["capabilities"].values() for said in part.values())  # nothing changes
         assert server.close()[:2] == (0, b"")
 
 
