@@ -80,13 +80,14 @@ class Facts:
 
 
 def _shared_streams(call: Call[Any]) -> set[int]:
-    """Devices with a stream that runs both collectives and compute, each for a good part of its kernel time."""
+    """Devices most of whose communication is on streams that compute runs on, for more than a stray kernel's time."""
     time = 'sum("end" - start)'
     rows = call.sql(
-        f"""SELECT DISTINCT gpu FROM (
+        f"""SELECT gpu FROM (
             SELECT gpu, coalesce({time} FILTER (comm), 0) AS comm, {time} AS whole FROM kernels
             WHERE {call.on_devices} AND {call.in_window} GROUP BY gpu, stream)
-        WHERE 100 * least(comm, whole - comm) >= {SHARED_STREAM.value} * whole AND whole > 0"""
+        GROUP BY gpu HAVING 2 * coalesce(
+            sum(comm) FILTER (100 * (whole - comm) >= {SHARED_STREAM.value} * whole), 0) >= sum(comm) AND sum(comm) > 0"""
     )
     return {gpu for (gpu,) in rows}
 

@@ -27,7 +27,7 @@ SHARED_STREAM = Threshold(
     "shared stream",
     5,
     "% of a stream's kernel time",
-    "a stream runs both collectives and compute when each has at least this much: one stray kernel does not count",
+    "compute has at least this much of a stream that collectives share with it; one stray kernel shares nothing",
     _MATCHER,
 )
 IMBALANCE = Threshold(
