@@ -87,7 +87,7 @@ def _shared_streams(call: Call[Any]) -> set[int]:
             SELECT gpu, coalesce({time} FILTER (comm), 0) AS comm, {time} AS whole FROM kernels
             WHERE {call.on_devices} AND {call.in_window} GROUP BY gpu, stream)
         GROUP BY gpu HAVING 2 * coalesce(
-            sum(comm) FILTER (100 * (whole - comm) >= {SHARED_STREAM.value} * whole), 0) >= sum(comm) AND sum(comm) > 0"""
+    """Devices most of whose communication is on streams that compute has more than a stray kernel on."""
     )
     return {gpu for (gpu,) in rows}
 
