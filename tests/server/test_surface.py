@@ -178,8 +178,8 @@ def test_describe_skill_has_the_schema_and_every_column_with_its_unit(skill: Ski
     assert told["input_schema"] == input_schema(skill)
     for shown, model in [(told["columns"], skill.row), (told["totals"], skill.totals)]:
         columns = columns_of(model) if model else ()
-        assert [(c["name"], c["unit"], c["meaning"], c.get("of")) for c in shown] == [
-            (c.name, c.unit.value, c.meaning, c.of) for c in columns
+        assert [(c["name"], c["unit"], c["meaning"], c.get("of"), c.get("nullable", False)) for c in shown] == [
+            (c.name, c.unit.value, c.meaning, c.of, c.nullable) for c in columns
         ]
     assert set(told["tables"]) == set(skill.tables)
     assert told["notes"]
