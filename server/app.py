@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 def build_server(
-    open_workspace: Callable[[], Workspace], limits: Limits | None = None, surface: Surface | None = None
+    open_workspace: Callable[[], Workspace], limits: Limits | None = None, *, surface: Surface | None = None
 ) -> Server[Any]:
     """A server over the registered skills.
 
@@ -161,7 +161,7 @@ def build_server(
 def _load_catalogue(surface: Surface) -> Catalogue:
     from .catalogue import load_catalogue
 
-    return load_catalogue(surface)
+    return load_catalogue(surface=surface)
 
 
 def _load_runner() -> Callable[..., dict[str, Any]]:

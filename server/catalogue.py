@@ -82,7 +82,7 @@ def _compact_tools(skills: dict[str, Skill]) -> list[types.Tool]:
     ]
 
 
-def load_catalogue(surface: Surface | None = None) -> Catalogue:
+def load_catalogue(*, surface: Surface | None = None) -> Catalogue:
     """Import every skill, and describe what a server with this surface offers."""
     surface = surface or Surface()
     skills = surface.skills()

@@ -33,9 +33,9 @@ _COLUMN_SCHEMA = {
         "unit": {"type": "string", "enum": [unit.value for unit in Unit]},
         "meaning": _TEXT,
         "of": {"type": "string", "description": "what a share is a share of"},
-        "nullable": {"type": "boolean"},
+        "nullable": {"type": "boolean", "description": "whether it may be null: unknown"},
     },
-    "required": ["name", "unit", "meaning", "nullable"],
+    "required": ["name", "unit", "meaning"],
 }
 _COLUMNS_SCHEMA = {"type": "array", "items": _COLUMN_SCHEMA}
 
@@ -122,7 +122,11 @@ def _columns(model: type[Row] | None) -> list[Json]:
 
 def _column(column: Column) -> Json:
     shown: Json = {"name": column.name, "unit": column.unit.value, "meaning": column.meaning}
-    return {**shown, **({"of": column.of} if column.of else {}), "nullable": column.nullable}
+    if column.of:
+        shown["of"] = column.of
+    if column.nullable:
+        shown["nullable"] = True
+    return shown
 
 
 def run_input() -> Json:

@@ -47,7 +47,7 @@ def http_app(server: Server[Any], address: Address, limits: Limits) -> Starlette
     return app
 
 
-def serve_http(open_workspace: Callable[[], Workspace], address: Address, surface: Surface | None = None) -> None:
+def serve_http(open_workspace: Callable[[], Workspace], address: Address, *, surface: Surface | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then give running calls `STOP_S` to end, and interrupt them.
 
     Raises:
@@ -57,7 +57,7 @@ def serve_http(open_workspace: Callable[[], Workspace], address: Address, surfac
     limits = limits_from_environment()
     with _listening(address) as listener:
         address = replace(address, port=listener.getsockname()[1])
-        app = http_app(build_server(open_workspace, limits, surface), address, limits)
+        app = http_app(build_server(open_workspace, limits, surface=surface), address, limits)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs stopped calls as failures, with traces
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=STOP_S

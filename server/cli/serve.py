@@ -76,7 +76,7 @@ def serve(address: Address | None, roots: tuple[Path, ...], shape: str, toolsets
         click.echo("Serving MCP on stdin and stdout: an MCP client starts this command. Ctrl-C ends it.", err=True)
     from ..stdio import serve_stdio
 
-    serve_stdio(partial(open_workspace, roots, nsys=chosen_nsys()), surface)
+    serve_stdio(partial(open_workspace, roots, nsys=chosen_nsys()), surface=surface)
 
 
 def _serve_http(roots: tuple[Path, ...], address: Address, surface: Surface) -> None:
@@ -84,6 +84,6 @@ def _serve_http(roots: tuple[Path, ...], address: Address, surface: Surface) -> 
     from ..workspace import open_workspace
 
     try:
-        serve_http(partial(open_workspace, roots, nsys=chosen_nsys()), address, surface)
+        serve_http(partial(open_workspace, roots, nsys=chosen_nsys()), address, surface=surface)
     except OSError as error:
         raise click.ClickException(f"{address.host}:{address.port} cannot be listened on: {error.strerror}") from None

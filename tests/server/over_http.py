@@ -24,7 +24,7 @@ async def serving(
     within: Workspace, limits: Limits | None = None, surface: Surface | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Plain requests to a server."""
-    app = http_app(build_server(lambda: within, limits, surface), ADDRESS, limits or Limits())
+    app = http_app(build_server(lambda: within, limits, surface=surface), ADDRESS, limits or Limits())
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1:8765") as requests,

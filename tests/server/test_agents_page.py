@@ -28,9 +28,11 @@ def first_cells(section: str) -> list[str]:
 
 def test_the_page_names_every_prompt_every_category_and_the_five_tools() -> None:
     assert first_cells("Prompts") == list(GUIDES)
-    assert first_cells("The compact surface") == [t.name for t in load_catalogue(Surface(compact=True)).tools][:3]
+    assert (
+        first_cells("The compact surface") == [t.name for t in load_catalogue(surface=Surface(compact=True)).tools][:3]
+    )
     assert f"Categories are {', '.join(CATEGORIES[:-1])} and {CATEGORIES[-1]}." in PAGE
-    assert all(f"`{tool.name}`" in PAGE for tool in load_catalogue(Surface(compact=True)).tools)
+    assert all(f"`{tool.name}`" in PAGE for tool in load_catalogue(surface=Surface(compact=True)).tools)
     assert all(f"`{name}`" in PAGE for name in ALWAYS)
     assert {template.uri_template for template in list_templates()} < set(first_cells("Resources"))
 
@@ -38,5 +40,5 @@ def test_the_page_names_every_prompt_every_category_and_the_five_tools() -> None
 async def test_the_error_on_the_page_is_the_one_that_is_answered() -> None:
     [shown] = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
     call = {"skill": "top_kernels", "arguments": {"profile": "/data/run7.sqlite", "limit": 3}}
-    async with Client(build_server(workspace, None, Surface(compact=True))) as client:
+    async with Client(build_server(workspace, surface=Surface(compact=True))) as client:
         assert error_of(await client.call_tool("run_skill", call)) == shown

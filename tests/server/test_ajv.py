@@ -63,7 +63,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Dump:
     calls["describe_skill"] = [({"skill": name}, describe_skill(skills, {"skill": name})) for name in skills]
     calls["run_skill"] = [({"skill": name, "arguments": g}, r) for name in skills for g, r in calls[name]]
     assert all(calls.values())
-    tools = {t.name: t for t in [*load_catalogue().tools, *load_catalogue(Surface(compact=True)).tools]}
+    tools = {t.name: t for t in [*load_catalogue().tools, *load_catalogue(surface=Surface(compact=True)).tools]}
     return [
         {
             "name": tool.name,

@@ -18,7 +18,7 @@ from nsys_evidence.server.surface import Surface
 from nsys_evidence.tools.registry import CATEGORIES, all_skills
 
 TOOLS = load_catalogue().tools
-COMPACT = load_catalogue(Surface(compact=True)).tools
+COMPACT = load_catalogue(surface=Surface(compact=True)).tools
 OF_SKILLS = [tool for tool in COMPACT if tool.name not in all_skills()]
 by_tool = pytest.mark.parametrize("tool", [*TOOLS, *OF_SKILLS], ids=lambda tool: tool.name)
 

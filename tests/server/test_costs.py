@@ -43,7 +43,7 @@ def test_all_tools_together_cost_few_bytes_of_context() -> None:
 
 
 def test_the_compact_surface_costs_a_fraction_of_it() -> None:
-    assert listed_bytes(load_catalogue(Surface(compact=True)).tools) <= COMPACT_BYTES
+    assert listed_bytes(load_catalogue(surface=Surface(compact=True)).tools) <= COMPACT_BYTES
 
 
 def real() -> Path:

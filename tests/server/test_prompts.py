@@ -43,7 +43,7 @@ CATALOGUE = """
 
 
 def client_of(surface: Surface, era: str = "auto") -> Client:
-    return Client(build_server(workspace, None, surface), mode=era)
+    return Client(build_server(workspace, surface=surface), mode=era)
 
 
 async def text_of(client: Client, name: str, **arguments: str) -> str:

@@ -31,7 +31,7 @@ SKILLS = "nsys-evidence://skills"
 
 
 def client_of(era: str = "auto", surface: Surface | None = None, within: Workspace | None = None) -> Client:
-    return Client(build_server(lambda: within or workspace(), None, surface), mode=era)
+    return Client(build_server(lambda: within or workspace(), surface=surface), mode=era)
 
 
 async def read(client: Client, uri: str) -> TextResourceContents:

@@ -43,7 +43,7 @@ every_skill = pytest.mark.parametrize("skill", all_skills().values(), ids=all_sk
 
 @asynccontextmanager
 async def served(surface: Surface, era: str = "auto", limits: Limits | None = None) -> AsyncIterator[Client]:
-    async with Client(build_server(workspace, limits, surface), mode=era) as client:
+    async with Client(build_server(workspace, limits, surface=surface), mode=era) as client:
         yield client
 
 
@@ -67,13 +67,15 @@ async def test_toolsets_leave_their_categories_and_what_every_answer_needs(place
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_a_toolset_is_a_category_with_the_tools_of_the_full_list_in_its_order(category: str) -> None:
     full = {tool.name: tool for tool in load_catalogue().tools}
-    offered = load_catalogue(Surface(parse_toolsets(category))).tools
+    offered = load_catalogue(surface=Surface(parse_toolsets(category))).tools
     assert [tool.name for tool in offered] == expected(category)
     assert offered == [full[tool.name] for tool in offered]
 
 
 def test_all_toolsets_together_are_the_full_list() -> None:
-    assert load_catalogue(Surface(parse_toolsets(",".join(reversed(CATEGORIES))))).tools == load_catalogue().tools
+    assert (
+        load_catalogue(surface=Surface(parse_toolsets(",".join(reversed(CATEGORIES))))).tools == load_catalogue().tools
+    )
 
 
 @pytest.mark.parametrize("given", ["", "kernel", "kernels,", "kernels;memory", "Kernels", "top_kernels", "all"])
@@ -110,16 +112,18 @@ async def test_the_compact_surface_is_five_tools_over_stdio_and_over_http(place:
     async with serving(workspace(), surface=COMPACT) as requests, client_over(requests, era) as client:
         over_http = (await client.list_tools()).tools
     assert [tool.name for tool in over_stdio] == FIVE
-    assert over_http == over_stdio == load_catalogue(COMPACT).tools
+    assert over_http == over_stdio == load_catalogue(surface=COMPACT).tools
 
 
 async def test_skills_with_a_tool_of_their_own_have_the_same_one_on_both_surfaces() -> None:
     full = {tool.name: tool for tool in load_catalogue().tools}
-    assert [full[tool.name] for tool in load_catalogue(COMPACT).tools[3:]] == load_catalogue(COMPACT).tools[3:]
+    assert [full[tool.name] for tool in load_catalogue(surface=COMPACT).tools[3:]] == load_catalogue(
+        surface=COMPACT
+    ).tools[3:]
 
 
 async def test_the_list_does_not_vary_whatever_was_called(demo: Path) -> None:
-    server = build_server(workspace, None, COMPACT)
+    server = build_server(workspace, surface=COMPACT)
     async with Client(server) as first, Client(server, mode="legacy") as second:
         before = (await first.list_tools()).model_dump_json()
         await first.call_tool("run_skill", {"skill": "top_kernels", "arguments": {"profile": str(demo)}})
@@ -178,8 +182,8 @@ def test_describe_skill_has_the_schema_and_every_column_with_its_unit(skill: Ski
     assert told["input_schema"] == input_schema(skill)
     for shown, model in [(told["columns"], skill.row), (told["totals"], skill.totals)]:
         columns = columns_of(model) if model else ()
-        assert [(c["name"], c["unit"], c["meaning"], c.get("of")) for c in shown] == [
-            (c.name, c.unit.value, c.meaning, c.of) for c in columns
+        assert [(c["name"], c["unit"], c["meaning"], c.get("of"), c.get("nullable", False)) for c in shown] == [
+            (c.name, c.unit.value, c.meaning, c.of, c.nullable) for c in columns
         ]
     assert set(told["tables"]) == set(skill.tables)
     assert told["notes"]
