@@ -11,6 +11,7 @@ from ..call import Call
 from ..measures.busy import Busy, basis_notes, busy_of_devices, busy_together
 from ..measures.durations import Durations, duration_sql, durations_of
 from ..measures.graphs import hidden_in_busy
+from ..measures.lookups import lookup
 from ..registry import NoParams, skill
 from ..result import Result
 from .collectives import BY_NAME, NO_COLLECTIVES, Collective, collectives, numbered_sql
@@ -66,7 +67,7 @@ class _Group:
     row=NcclBreakdownRow,
     totals=NcclBreakdownTotals,
     needs=("kernels",),
-    next=("overlap_breakdown", "kernel_instances"),
+    next=("kernel_overlap_matrix", "overlap_breakdown"),
 )
 def nccl_breakdown(call: Call[NoParams]) -> Result:
     """One row per device, stream, collective and variant, by total time.
@@ -83,7 +84,7 @@ def nccl_breakdown(call: Call[NoParams]) -> Result:
     busy = busy_of_devices(call)
     whole = busy_together(busy)
     shown = call.page_of([(group,) for group in groups])
-    labels = _labels(call, {group.stream for (group,) in shown})
+    labels = lookup(call, "streams", "stream", "label", (group.stream for (group,) in shown))
     holes = hidden_in_busy(call)
     notes = [*holes, *([BY_NAME] if groups else [NO_COLLECTIVES])]
     if sum(group.busy for group in groups) > whole.comm:
@@ -125,11 +126,6 @@ def _row(call: Call[NoParams], group: _Group, stream: str, device: Busy) -> tupl
         ratio(of.stddev, of.avg),
         group.exposed,
     )
-
-
-def _labels(call: Call[NoParams], streams: set[int]) -> dict[int, str]:
-    wanted = ", ".join(map(str, sorted(streams))) or "NULL"
-    return dict(call.sql(f"SELECT stream, label FROM streams WHERE stream IN ({wanted})"))
 
 
 def _groups(call: Call[NoParams]) -> list[_Group]:
