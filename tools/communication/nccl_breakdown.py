@@ -67,7 +67,7 @@ class _Group:
     row=NcclBreakdownRow,
     totals=NcclBreakdownTotals,
     needs=("kernels",),
-    next=("kernel_overlap_matrix", "overlap_breakdown"),
+    next=("nccl_anomaly", "kernel_overlap_matrix", "overlap_breakdown"),
 )
 def nccl_breakdown(call: Call[NoParams]) -> Result:
     """One row per device, stream, collective and variant, by total time.
