@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 from math import ceil
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,6 +13,7 @@ from ...contracts.envelope import Status
 from ...contracts.units import Bytes, Count, Id, Ms, Ns, Text, Us
 from ..call import Call
 from ..measures.graphs import hidden_kernels
+from ..measures.lookups import lookup, range_names
 from ..registry import Params, skill
 from ..result import Result, Table
 
@@ -102,9 +102,9 @@ def kernel_instances(call: Call[KernelInstancesParams]) -> Result:
         parameters,
     )
     texts = call.kernel_labels(name for name, *_ in launches)
-    streams = _lookup(call, "streams", "stream", "label", (row[2] for row in launches))
-    ranges = _range_names(call, (row[13] for row in launches))
-    tids = _lookup(call, "threads", "thread", "tid", (row[14] for row in launches))
+    streams = lookup(call, "streams", "stream", "label", (row[2] for row in launches))
+    ranges = range_names(call, (row[13] for row in launches))
+    tids = lookup(call, "threads", "thread", "tid", (row[14] for row in launches))
     rows = [
         (
             texts[name][0],
@@ -148,17 +148,3 @@ def _condition(call: Call[KernelInstancesParams]) -> tuple[str, list[object]]:
 
 def _shape(sides: list[int | None]) -> str | None:
     return None if None in sides else ",".join(map(str, sides))
-
-
-def _lookup(call: Call[Any], table: str, key: str, value: str, keys: Iterable[int | None]) -> dict[int | None, Any]:
-    """A column of a table for these keys."""
-    wanted = ", ".join(str(number) for number in sorted({number for number in keys if number is not None})) or "NULL"
-    return dict(call.sql(f"SELECT {key}, {value} FROM {table} WHERE {key} IN ({wanted})"))
-
-
-def _range_names(call: Call[Any], stacks: Iterable[int | None]) -> dict[int | None, str | None]:
-    """The name of the innermost range of each of these stacks."""
-    paths = _lookup(call, "stacks", "node", "path", stacks)
-    names = _lookup(call, "paths", "path", "name", paths.values())
-    texts = call.strings(names.values())
-    return {stack: texts[names[path]] for stack, path in paths.items()}

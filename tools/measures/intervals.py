@@ -10,29 +10,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...ingest.busy import merged
+from ...ingest.busy import Intervals, merged
 from ..call import Call
 
 Ints = npt.NDArray[np.int64]
 
 
-def union_lengths(call: Call[Any], events: str) -> dict[int, int]:
-    """The length within the window of the union of each group of events.
+def unions(call: Call[Any], events: str) -> dict[int, Intervals]:
+    """The union within the window of each group of events, as disjoint intervals in order; perhaps none.
 
     Args:
         call: the call, for its window.
         events: SQL that selects the columns `key` (an integer, not null), `start` and `"end"`, in any order.
     """
     columns = call.arrays(events)
-    found = {}
-    for key in np.unique(columns["key"]).tolist():
-        mine = columns["key"] == key
-        start = np.maximum(columns["start"][mine], call.window.start_ns)
-        end = np.minimum(columns["end"][mine], call.window.end_ns)
-        order = np.argsort(start, kind="stable")
-        first, last = merged(start[order], end[order])
-        found[key] = int((last - first).sum())
-    return found
+    start = np.maximum(columns["start"], call.window.start_ns)
+    end = np.minimum(columns["end"], call.window.end_ns)
+    order = np.lexsort((start, columns["key"]))
+    keys, heads = np.unique(columns["key"][order], return_index=True)
+    groups = np.split(order, heads[1:])
+    return {key: merged(start[mine], end[mine]) for key, mine in zip(keys.tolist(), groups, strict=False)}
+
+
+def union_lengths(call: Call[Any], events: str) -> dict[int, int]:
+    """The length within the window of the union of each group of events; `events` as for `unions`."""
+    return {key: int((last - first).sum()) for key, (first, last) in unions(call, events).items()}
 
 
 class Cover:
