@@ -12,7 +12,7 @@ import numpy as np
 
 from ..call import Call
 from ..thresholds.nvtx import NUMBERED_SIBLINGS
-from .grouping import Ints
+from .grouping import Ints, distinct
 from .regions import Launching
 
 _NUMBER = re.compile("[0-9]+")
@@ -50,7 +50,7 @@ def layer_depth(call: Call[Any], ranges: Launching) -> int | None:
 
 def _repeats(around: Ints, name: Ints, first: Ints, slot: Ints, value: Ints) -> bool:
     """Whether, under one parent, one slot of a name takes values enough."""
-    pairs = np.unique(around * len(first) + name)
+    pairs = distinct(around * len(first) + name)
     around, name = pairs // len(first), pairs % len(first)
     count = first[name + 1] - first[name]
     at = np.repeat(first[name] - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
