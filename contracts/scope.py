@@ -42,7 +42,25 @@ def trim_window(trim: Sequence[float | int | str], capture: Window, gpu: Window 
         EvidenceError: TRIM_OUT_OF_RANGE when the window is empty, inverted or selects nothing of the capture.
     """
     start, end = (seconds_to_ns(value) for value in trim)
-    asked = f"trim [{trim[0]}, {trim[1]}] s"
+    return window_between(start, end, f"trim [{trim[0]}, {trim[1]}] s", "trim", capture, gpu)
+
+
+def window_between(
+    start: int, end: int, asked: str, by: str, capture: Window, gpu: Window | None
+) -> tuple[Window, list[str]]:
+    """The window from one instant to another, checked against and clipped to the capture window, and what was clipped.
+
+    Args:
+        start: its first nanosecond.
+        end: the first after it.
+        asked: the window in words, as it was asked for.
+        by: how it was chosen, as `Window.by`.
+        capture: the capture window.
+        gpu: the GPU window, where there is one.
+
+    Raises:
+        EvidenceError: TRIM_OUT_OF_RANGE when the window is empty, inverted or selects nothing of the capture.
+    """
     known = f"the capture window is {_named(capture)}" + (f", the GPU window {_named(gpu)}" if gpu else "")
     hint = f"choose start < end inside the capture, whose clock does not start at zero: {known}"
     if start >= end:
@@ -50,7 +68,7 @@ def trim_window(trim: Sequence[float | int | str], capture: Window, gpu: Window 
         raise EvidenceError(ErrorCode.TRIM_OUT_OF_RANGE, f"{asked} {fault}; {known}", hint)
     if end <= capture.start_ns or start >= capture.end_ns:
         raise EvidenceError(ErrorCode.TRIM_OUT_OF_RANGE, f"{asked} selects nothing; {known}", hint)
-    window = Window(max(start, capture.start_ns), min(end, capture.end_ns), "trim", includes_end=end >= capture.end_ns)
+    window = Window(max(start, capture.start_ns), min(end, capture.end_ns), by, includes_end=end >= capture.end_ns)
     notes = []
     if (window.start_ns, window.end_ns) != (start, end):
         notes.append(f"{asked} was clipped to the capture window {_named(capture)}")

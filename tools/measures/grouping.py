@@ -24,3 +24,10 @@ def group_sums(key: Ints, *values: Ints) -> tuple[Ints, ...]:
         np.add.at(sums, group, value)
         found.append(sums)
     return (distinct, *found)
+
+
+def distinct(key: Ints) -> Ints:
+    """The distinct keys, ascending. By sorting: what numpy.unique does instead may take long for keys made of two."""
+    ascending = np.sort(key)
+    found: Ints = ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
+    return found
