@@ -29,10 +29,15 @@ def union_lengths(call: Call[Any], events: str) -> dict[int, int]:
         mine = columns["key"] == key
         start = np.maximum(columns["start"][mine], call.window.start_ns)
         end = np.minimum(columns["end"][mine], call.window.end_ns)
-        order = np.argsort(start, kind="stable")
-        first, last = merged(start[order], end[order])
-        found[key] = int((last - first).sum())
+        found[key] = merged_length(start, end)
     return found
+
+
+def merged_length(start: Ints, end: Ints) -> int:
+    """The length of the union of intervals in any order; those that end before they start add nothing."""
+    order = np.argsort(start, kind="stable")
+    first, last = merged(start[order], end[order])
+    return int((last - first).sum())
 
 
 class Cover:
