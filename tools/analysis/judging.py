@@ -80,14 +80,14 @@ class Facts:
 
 
 def _shared_streams(call: Call[Any]) -> set[int]:
-    """Devices most of whose communication is on streams that compute runs on, for more than a stray kernel's time."""
+    """Devices whose communication is mostly on streams that more than a stray compute kernel runs on."""
     time = 'sum("end" - start)'
     rows = call.sql(
         f"""SELECT gpu FROM (
             SELECT gpu, coalesce({time} FILTER (comm), 0) AS comm, {time} AS whole FROM kernels
             WHERE {call.on_devices} AND {call.in_window} GROUP BY gpu, stream)
         GROUP BY gpu HAVING 2 * coalesce(
-    """Devices most of whose communication is on streams that compute has more than a stray kernel on."""
+            sum(comm) FILTER (100 * (whole - comm) >= {SHARED_STREAM.value} * whole), 0) >= sum(comm) AND sum(comm) > 0"""
     )
     return {gpu for (gpu,) in rows}
 

@@ -37,6 +37,13 @@ def union_lengths(call: Call[Any], events: str) -> dict[int, int]:
     return {key: int((last - first).sum()) for key, (first, last) in unions(call, events).items()}
 
 
+def merged_length(start: Ints, end: Ints) -> int:
+    """The length of the union of intervals in any order; those that end before they start add nothing."""
+    order = np.argsort(start, kind="stable")
+    first, last = merged(start[order], end[order])
+    return int((last - first).sum())
+
+
 class Cover:
     """The union of some intervals, ready to say how much of any stretch it covers.
 
