@@ -164,11 +164,11 @@ def _most(call: Call[NoParams], key: str, kernels: str) -> tuple[list[tuple[Any,
     Each is (gpu, key, instances, total, total of all groups of the device); the first by total, then by key.
     """
     groups = call.sql(
-        f"""SELECT gpu, {key}, instances, total, sum(total) OVER (PARTITION BY gpu)::BIGINT, place, count(*) OVER ()
+        f"""SELECT gpu, {key}, instances, total, sum(total) OVER (PARTITION BY gpu), place, count(*) OVER ()
         FROM (
             SELECT *, row_number() OVER (PARTITION BY gpu ORDER BY total DESC, {key}) AS place
             FROM (
-                SELECT gpu, {key}, count(*) AS instances, sum({call.clipped})::BIGINT AS total
+                SELECT gpu, {key}, count(*) AS instances, sum({call.clipped}) AS total
                 FROM {kernels} AND {call.on_devices} AND {call.in_window} GROUP BY gpu, {key}
             )
         )
