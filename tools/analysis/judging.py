@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from ..call import Call
 from ..measures.busy import Busy, busy_of_devices, busy_together, compute_known
+from ..measures.iterations import find_iterations
 from ..thresholds.analysis import HIGH, HOTSPOT, IMBALANCE, LOW, MEDIUM, PAGEABLE, SHARED_STREAM
 from .asked import Asked, Figure
 
@@ -47,6 +48,7 @@ class Facts:
         busy: the parts of the window, over the selected devices.
         kernels_known: whether kernels, or graphs of them, were recorded: without them idle time is not known.
         idle: idle time by owner (`measures.idle_owners`): gaps and ns.
+        steady: the same of gaps that begin after the first iteration; None where there are no iterations.
         serialised: exposed communication of the devices whose collectives share their streams with compute, ns.
     """
 
@@ -58,6 +60,8 @@ class Facts:
         self.busy: Busy = busy_together(devices)
         self.kernels_known = compute_known(call)
         self.idle = idle_by_owner(call)
+        iterations = find_iterations(call)
+        self.steady = None if iterations is None else idle_by_owner(call, since=iterations.windows[0].end_ns)
         shared = _shared_streams(call)
         self.serialised = sum(busy.exposed_comm for gpu, busy in devices.items() if gpu in shared)
 
@@ -87,7 +91,8 @@ def _shared_streams(call: Call[Any]) -> set[int]:
             SELECT gpu, coalesce({time} FILTER (comm), 0) AS comm, {time} AS whole FROM kernels
             WHERE {call.on_devices} AND {call.in_window} GROUP BY gpu, stream)
         GROUP BY gpu HAVING 2 * coalesce(
-            sum(comm) FILTER (100 * (whole - comm) >= {SHARED_STREAM.value} * whole), 0) >= sum(comm) AND sum(comm) > 0"""
+                sum(comm) FILTER (100 * (whole - comm) >= {SHARED_STREAM.value} * whole), 0
+            ) >= sum(comm) AND sum(comm) > 0"""
     )
     return {gpu for (gpu,) in rows}
 
@@ -156,10 +161,15 @@ def _steady_h2d(facts: Facts) -> Verdict:
     return Verdict(facts.share(busy), None, [*figures, *pattern], also=steady)
 
 
-def _steady(owner: str, skill: str) -> Callable[[Facts], Verdict]:
+def _steady(owner: str, skill: str, *keys: str) -> Callable[[Facts], Verdict]:
     def judge(facts: Facts) -> Verdict:
-        after = facts.totals(skill, "after_first_step")
-        return _of_idle(facts, (owner,), after, also=bool(after) and after[0].number > 0)
+        verdict = _of_idle(facts, (owner,), facts.totals(skill, *keys))
+        if facts.steady is None:
+            return replace(
+                verdict, share=None, unknown="without iterations, start-up cannot be told from the steady state"
+            )
+        time = facts.steady[owner][1]
+        return replace(verdict, share=verdict.share and facts.share(time), recoverable=time)
 
     return judge
 
@@ -203,8 +213,8 @@ JUDGES: dict[str, Callable[[Facts], Verdict]] = {
     "kernel_hotspot": _hotspot,
     "synchronous_copies": _synchronous_copies,
     "steady_h2d": _steady_h2d,
-    "steady_module_loading": _steady("module_load", "module_loading"),
-    "steady_allocation": _steady("alloc", "gc_impact"),
+    "steady_module_loading": _steady("module_load", "module_loading", "after_first_step", "idle_ms"),
+    "steady_allocation": _steady("alloc", "gc_impact", "alloc_ms", "idle_ms"),
     "tensor_cores_unused": _tensor_cores,
     "rank_imbalance": _imbalance,
     "profiler_overhead": _profiler_overhead,

@@ -21,13 +21,15 @@ OWNERS = (SHORT, *HOST_CLASSES, NO_CUDA_CALL, UNKNOWN)
 """Who owns idle time: gaps too short to ask about, else what the host did for most of the gap, if that is known."""
 
 
-def idle_by_owner(call: Call[Any]) -> dict[str, tuple[int, int]]:
+def idle_by_owner(call: Call[Any], since: int | None = None) -> dict[str, tuple[int, int]]:
     """How many gaps each owner has and how long they are together, over the selected devices, in the order of `OWNERS`.
 
     The gaps are those of `gpu_idle_gaps` at the level of devices, whatever their length: the lengths add up to the idle
-    time of the devices.
+    time of the devices. With `since`, only of gaps that begin at that instant or later.
     """
     gaps = device_gaps_sql(call)
+    if since is not None:
+        gaps = f"SELECT * FROM ({gaps}) WHERE start >= {since}"
     length = '("end" - start)'
     [(short, short_ns)] = call.sql(
         f"SELECT count(*), coalesce(sum({length}), 0)::BIGINT FROM ({gaps}) WHERE {length} < {SHORT_GAP.value}"
