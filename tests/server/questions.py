@@ -12,4 +12,4 @@ def example_arguments(skill: Skill, capture: str, evidence: str) -> dict[str, An
     """Arguments with which a tool answers about the demo capture; `evidence` is the id of a kept result."""
     known = {"profile": capture, "id": evidence, **skill.example}
     given = {name: known[name] for name in input_schema(skill)["required"]}
-    return {**given, "profile": capture} if skill.profile else given
+    return {**given, **({"profile": capture} if skill.profile else {}), **skill.example}
