@@ -169,7 +169,7 @@ def test_no_other_skill_says_otherwise_of_a_real_capture(capture: Path) -> None:
 def test_the_golden_figures_of_a_real_capture() -> None:
     # By plain Python over the rows of the export (sqlite3): 18 kernels with a call each. Sorted by lead they begin with
     # -3150 and -2978 ns, and the two in the middle are -640 and -633; together they take 10,167,602 ns. Of the gaps in
-    # the union of kernels, copies and sets 21 have 10 µs and more, 3,158,776,577 ns; the lead at the end of all is less.
+    # the union of kernels, copies and sets 21 have 10 µs and more, 3,158,776,577 ns, all with a lead under it.
     envelope = ask("cpu_gpu_pipeline", SHARED / "captures" / "h200_cpu_bound_2025.1.sqlite")
     assert envelope["rows"] == [GOLDEN_ROW]
     assert (envelope["totals"]["gaps"], envelope["totals"]["gap_ms"]) == (21, 3158.777)
