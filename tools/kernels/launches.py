@@ -43,12 +43,13 @@ def launches_sql(where: str, sharing: Sharing, keys: str = "") -> str:
 
     `kernels` and `time` are of its kernels that meet the condition; `whole` is the time of all of its kernels, in the
     window and on the selected devices or not, `api` the duration of the API call, and `queue` the first start of all
-    of its kernels less the end of the call, null where it is not positive. Times are in ns.
+    of its kernels less the end of the call, null where it is not positive; `lead` is the same with its sign. Times are
+    in ns.
     """
     selected, own = f"{keys}, " if keys else "", _ON_ITS_OWN[sharing]
     shared = f"{_LAUNCHED} AND NOT {own}"
     return f"""SELECT {selected}kernels, time, whole, call_end - call_start AS api,
-            CASE WHEN first > call_end THEN first - call_end END AS queue
+            CASE WHEN first > call_end THEN first - call_end END AS queue, first - call_end AS lead
         FROM (
             SELECT {selected}1 AS kernels, "end" - start AS time, "end" - start AS whole, start AS first,
                 call_start, call_end
