@@ -12,7 +12,7 @@ from ...contracts.units import Count, Factor, GbPerS, Id, Ms, Pct, Text, Tflops,
 from ..call import Call
 from ..gpus.peaks import Precision
 from ..measures.gpu_peak import NO_PEAK_HINT, peak_bandwidth, peak_flops
-from ..measures.quantities import ByteCount, FlopCount, Rate
+from ..measures.quantities import ByteCount, FlopCount, Rate, in_percent
 from ..registry import Params, skill
 from ..result import AbstentionError, Result
 
@@ -87,7 +87,7 @@ def arithmetic_intensity(call: Call[ArithmeticIntensityParams]) -> Result:
         if peak.rate is None:
             unknown.append(f"device {device.device}: {peak.source}")
         if mfu is not None and mfu > 1:
-            impossible.append(f"device {device.device}: {_percent(mfu)} % of the peak")
+            impossible.append(f"device {device.device}: {in_percent(mfu)} % of the peak")
             achieved = mfu = None
         bound = None if intensity is None or ridge is None else "compute" if intensity >= ridge else "memory"
         rows.append(
@@ -131,9 +131,3 @@ def _abstain_where_nothing_is_left(rows: list[tuple[object, ...]], unknown: list
         reason = f"theoretical_flops do not fit the window: {'; '.join(impossible)}"
         hint = "nothing to record: check theoretical_flops (of one device, in this window), precision and peak_tflops"
         raise AbstentionError(reason, ["plausible theoretical_flops"], hint)
-
-
-def _percent(share: Fraction) -> str:
-    """A share in percent, to two decimals, for words."""
-    hundredths = round(share * 10_000)
-    return f"{hundredths // 100}.{hundredths % 100:02d}"

@@ -62,6 +62,7 @@ Milliseconds = Annotated[
 """A time in ms: a number or decimal text from 0 to 1e12."""
 
 
-def exact(number: Decimal) -> Fraction:
-    """The number as a ratio."""
-    return Fraction(number)
+def in_percent(share: Fraction) -> str:
+    """A share in percent to two decimals, for words: it may pass 100."""
+    hundredths = round(share * 10_000)
+    return f"{hundredths // 100}.{hundredths % 100:02d}"
