@@ -50,7 +50,7 @@ def walk(name: str, capture: Path, **arguments: object) -> tuple[list[dict[str, 
     return rows, names
 
 
-def exact(name: str, capture: Path, window: Window | None = None, **params: object) -> Result:
+def exact(name: str, capture: Path, window: Window | None = None, /, **params: object) -> Result:
     """The result of a skill before rounding and cutting: all rows, all devices, by default in its default window."""
     skill = all_skills()[name]
     profile = workspace().library.open(str(capture))
@@ -67,7 +67,7 @@ def exact(name: str, capture: Path, window: Window | None = None, **params: obje
     return skill.run(call)
 
 
-def exact_rows(name: str, capture: Path, window: Window | None = None, **params: object) -> list[dict[str, Any]]:
+def exact_rows(name: str, capture: Path, window: Window | None = None, /, **params: object) -> list[dict[str, Any]]:
     """The rows of `exact` as dicts: ns, bytes and ratios, not rounded."""
     model = all_skills()[name].row
     assert model is not None

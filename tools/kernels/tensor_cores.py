@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..thresholds.kernels import TENSOR_CORES
+
 ELIGIBLE = re.compile(
     r"gemm|matmul|(?<![a-z])(?:add|b)?mm(?![a-z])|nvjet|xmma|cutlass_\d"
     r"|conv(?!er)|winograd|fprop|dgrad|wgrad"
@@ -38,18 +40,13 @@ class Pattern:
         return self.text in lower_name and (self.unless is None or self.unless not in lower_name)
 
 
-PATTERNS = (
-    *(Pattern(text, Usage.UNUSED) for text in ("ffma", "sgemm", "dgemm", "simt")),
-    Pattern("f32f32_f32f32", Usage.UNUSED, unless="tf32"),
-    *(
-        Pattern(text, Usage.USED)
-        for text in (
-            *("tensorop", "hmma", "imma", "qmma", "wgmma", "gmma", "mma_", "h884", "h1688", "s1688", "s16816"),
-            *("tf32", "bf16", "f16", "fp8", "e4m3", "nvjet", "flash", "fmha"),
-        )
-    ),
-)
-"""First match wins. CUTLASS's tensorop names (`cutlass_80_tensorop_…`) are those with `tensorop`."""
+def _pattern(text: str, says: str) -> Pattern:
+    part, _, unless = text.partition(" without ")
+    return Pattern(part, Usage(says), unless or None)
+
+
+PATTERNS = tuple(_pattern(text, says) for text, says in TENSOR_CORES.rows)
+"""The table as it is compared; first match wins."""
 
 
 @dataclass(frozen=True, slots=True)
