@@ -26,14 +26,15 @@ from .reader import NONE, Reader
 from .stacks import StackForest, name_paths, plain_names
 from .strings import SourceStrings, StringPool
 from .tables import FORMAT_VERSION, TABLES
+from .threads import running_table, sample_table, thread_names
 from .warnings import content_warnings
 from .writing import TableWriter
 
 Step = Callable[[float, str], None]
 """Told the share done, 0 to 1, and what is being done; raises to stop the work."""
 
-_UNREAD = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
-"""Tables that no skill reads yet, whose events lie in the capture window all the same."""
+_INSTANTS = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
+"""Tables of instants: all of them lie in the capture window, those too that cannot be given to a thread."""
 
 
 def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
@@ -58,7 +59,10 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     gpus, cuda_devices = read_gpus(reader), read_cuda_devices(reader)
     numbers = number(
         [events[kind] for kind in WORK_KINDS],
-        [(events["calls"], None), (events["osrt"], None), (events["nvtx"], range_events(events["nvtx"]))],
+        [
+            *((events[kind], None) for kind in ("calls", "osrt", "sched", "samples")),
+            (events["nvtx"], range_events(events["nvtx"])),
+        ],
         [events["syncs"]],
         gpus,
         cuda_devices,
@@ -75,17 +79,26 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     work = {kind: work_table(kind, events.pop(kind), numbers, pool) for kind in WORK_KINDS}
     osrt = osrt_table(events.pop("osrt"), numbers, pool)
     syncs = sync_table(events.pop("syncs"), numbers)
-    capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *map(reader.extent, _UNREAD)])
+    running, unpaired = running_table(events.pop("sched"), numbers.threads)
+    samples = sample_table(events.pop("samples"), numbers.threads)
+    if unpaired:
+        quarantined["sched"] = quarantined.get("sched", 0) + unpaired
+    if not len(running["start"]):
+        coverage["sched"] = Coverage.NOT_RECORDED
+    capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *map(reader.extent, _INSTANTS)])
     gpu = _hull(_extents(work.values()))
     streams = number_streams(work.values(), [process_id(packed) for packed in numbers.processes])
     plain = _plain_codes(nvtx.pushpop.name, pool)
+    names = thread_names(reader, numbers.threads, pool)
     final = pool.numbers()
     writer.write("strings", pool.table())
     writer.write("processes", numbers.process_table, hashed=("process", "global_pid"))
-    writer.write("threads", numbers.thread_table, hashed=("thread", "global_tid"))
+    writer.write("threads", {**numbers.thread_table, "name": final[names]}, hashed=("thread", "global_tid", "name"))
     writer.write("streams", streams, hashed=("stream", "gpu", "process", "context", "stream_id"))
     writer.write("osrt", sorted_rows({**osrt, "name": final[osrt["name"]]}), hashed=TABLES["osrt"].names)
     writer.write("syncs", sorted_rows(syncs), hashed=TABLES["syncs"].names)
+    writer.write("running", sorted_rows(running), hashed=TABLES["running"].names)
+    writer.write("samples", sorted_rows(samples), hashed=TABLES["samples"].names)
 
     step(0.6, "matching launches")
     calls = sorted_rows({**calls, "name": final[calls["name"]]})

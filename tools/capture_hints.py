@@ -9,6 +9,8 @@ CAPTURE_HINTS = {
     "calls": "nsys profile --trace=cuda …",
     "nvtx": "nsys profile --trace=cuda,nvtx … (PyTorch: torch.autograd.profiler.emit_nvtx, or --pytorch=autograd-nvtx)",
     "osrt": "nsys profile --trace=cuda,nvtx,osrt …",
+    "sched": "nsys profile --trace=cuda,nvtx --cpuctxsw=process-tree …",
+    "samples": "nsys profile --trace=cuda,nvtx --sample=process-tree …",
     "events": "nsys profile --trace=cuda,nvtx,osrt …",
 }
 """What to record, keyed as `Manifest.coverage` is; each a command that nsys takes as it stands."""
@@ -20,9 +22,11 @@ KIND_NAMES = {
     "calls": "CUDA API calls",
     "nvtx": "NVTX push/pop ranges",
     "osrt": "OS runtime calls",
+    "sched": "thread scheduling",
+    "samples": "CPU samples",
     "events": "any event",
 }
 """The same kinds in words."""
 
-TABLE_OF = {"nvtx": "nvtx_ranges"}
+TABLE_OF = {"nvtx": "nvtx_ranges", "sched": "running"}
 """The canonical table of a kind of event, where it has another name."""

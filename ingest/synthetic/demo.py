@@ -6,7 +6,20 @@ half of each batch comes from pageable memory; one matrix product does not use t
 step hides behind nothing.
 """
 
-from .model import Capture, CudaDevice, Domain, Gpu, Mark, OsrtCall, Process, Range, Stream, ThreadName
+from .model import (
+    Capture,
+    CudaDevice,
+    Domain,
+    Gpu,
+    Mark,
+    OsrtCall,
+    Process,
+    Range,
+    Running,
+    Sample,
+    Stream,
+    ThreadName,
+)
 from .rank import COMPUTE, CONTEXT, COPY, MS, NCCL, NCCL_DOMAIN, PAGEABLE, PINNED, US, Rank, Shape
 from .truth import Truth, capture_truth
 
@@ -18,6 +31,7 @@ LATE_WAKE_UP_ITERATION = 3
 SLOW_ITERATION = 5
 SLOW_RANK = 1
 BATCH_BYTES = 8 << 20
+SLEEPING = 2
 
 GEMM = Shape("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT", 610 * US, dynamic_shared=213_204, driver=True)
 FLASH = Shape(
@@ -210,8 +224,23 @@ def _host_threads(rank: Rank) -> None:
     for number, start in enumerate(rank.steps):
         capture.osrt_calls.append(OsrtCall(start + 90 * US, start + 410 * US + 900 * number, pid, loader, "read"))
         capture.osrt_calls.append(OsrtCall(start + 600 * US, start + 8 * MS, pid, loader, "sem_timedwait"))
+        _on_cpus(rank, start, loader)
     prefetch = (rank.steps[0] + 50 * US, rank.steps[2] + 300 * US)
     capture.ranges.append(Range(*prefetch, pid, pid, "prefetch epoch 0", style="startend", end_tid=loader))
     capture.marks.append(Mark(rank.steps[0] + 30 * US, pid, pid, "epoch 0"))
     capture.thread_names.append(ThreadName(pid, pid, "python3"))
     capture.thread_names.append(ThreadName(pid, loader, "pt_data_loader"))
+
+
+def _on_cpus(rank: Rank, step: int, loader: int) -> None:
+    """When the threads run in a step: the main one through its first 4 ms, the loader before and after it reads."""
+    stretches = (
+        (rank.pid, 0, 4 * MS, SLEEPING),
+        (loader, 20 * US, 90 * US, SLEEPING),
+        (loader, 410 * US, MS, SLEEPING),
+    )
+    for tid, start, end, state in stretches:
+        cpu = 2 * rank.rank + (tid == loader)
+        rank.capture.running.append(Running(step + start, step + end, rank.pid, tid, cpu, state))
+        for at in range(start + 10 * US, end, 250 * US):
+            rank.capture.samples.append(Sample(step + at, rank.pid, tid, cpu))

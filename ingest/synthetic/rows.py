@@ -17,6 +17,8 @@ from .model import (
     OsrtCall,
     Process,
     Range,
+    Running,
+    Sample,
     Set,
     Stream,
     Sync,
@@ -76,6 +78,8 @@ def event_rows(capture: Capture, strings: Strings, text: Text = "as_given") -> d
             *(of.mark(event) for event in capture.marks),
         ],
         "OSRT_API": [of.osrt_call(event) for event in capture.osrt_calls],
+        "SCHED_EVENTS": [row for event in capture.running for row in of.switches(event)],
+        "COMPOSITE_EVENTS": [of.sample(index, event) for index, event in enumerate(capture.samples)],
         "ThreadNames": [of.thread_name(named) for named in capture.thread_names],
         "TARGET_INFO_CUDA_STREAM": [of.stream(stream) for stream in capture.streams],
     }
@@ -205,10 +209,22 @@ class _RowMaker:
             "callchainId": 0,
         }
 
+    def switches(self, event: Running) -> list[Row]:
+        """The scheduler events at the ends of the stretch, in order; the state stands at its end."""
+        where = {"cpu": event.cpu, "globalTid": self._tid(event.pid, event.tid)}
+        ends = ((event.start, 1, None if event.state is None else 0), (event.end, 0, event.state))
+        return [
+            {"start": at, "isSchedIn": on, "threadState": state, **where} for at, on, state in ends if at is not None
+        ]
+
+    def sample(self, index: int, event: Sample) -> Row:
+        where = {"cpu": event.cpu, "globalTid": self._tid(event.pid, event.tid)}
+        return {"id": index + 1, "start": event.start, "threadState": event.state, "cpuCycles": 1, **where}
+
     def thread_name(self, named: ThreadName) -> Row:
         return {
             "nameId": self._strings.id(named.name),
-            "priority": 20,
+            "priority": named.priority,
             "globalTid": self._tid(named.pid, named.tid),
         }
 
