@@ -38,6 +38,9 @@ _WORK: dict[str, ColumnKind] = {
 _THREAD: dict[str, ColumnKind] = {"start": "int", "end": "int", "globalTid": "code", "nameId": "code"}
 _INSTANT: dict[str, ColumnKind] = {"start": "int", "globalTid": "code", "cpu": "code", "threadState": "code"}
 
+PAYLOAD = "binaryData"
+"""The column of typed NVTX payloads; read where the export says how to decode them."""
+
 KINDS: dict[str, tuple[str, dict[str, ColumnKind]]] = {
     "kernels": (
         "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -76,6 +79,7 @@ KINDS: dict[str, tuple[str, dict[str, ColumnKind]]] = {
             "domainId": "code",
             "textId": "code",
             "text": "text",
+            PAYLOAD: "bytes",
         },
     ),
 }
@@ -148,6 +152,8 @@ def read_events(reader: Reader, kind: str, tick: Callable[[float], None]) -> Eve
     owner = "globalPid" if "globalPid" in wanted else "globalTid"
     if _lacking(reader, kind):
         return Events(Columns(0), None, Coverage.NOT_RECORDED, 0)
+    if PAYLOAD in wanted and not reader.has("NVTX_PAYLOAD_SCHEMA_ENTRIES"):
+        wanted = {name: kind for name, kind in wanted.items() if name != PAYLOAD}
     columns = reader.read(table, wanted, tick)
     # Whether tables without rows are written is an option of the exporter (--lazy) and says nothing of the capture.
     if kind == "nvtx":

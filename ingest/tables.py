@@ -106,6 +106,25 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # Start/end ranges: no stack, may end on another thread.
     "nvtx_spans": _table(start=_I64, end=_I64, thread=_I32, end_thread=_I32, domain=_I32, name=_I32),
+    # Calls of NCCL that say what they do in a typed payload: the row of `nvtx_ranges` (`range`), the operation by its
+    # name (`AllReduce`, `Send`, `CommInitRank`, …), and what the payload holds, null where it lacks the field: the hash
+    # of the communicator, the bytes of the message as this rank passed them, the ranks of a communicator that is
+    # created and the own rank in it, the peer of a send or receive, the root, and NCCL's number of the reduction.
+    "nccl_calls": _table(
+        start=_I64,
+        end=_I64,
+        thread=_I32,
+        name=_I32,
+        range=_I32,
+        operation=pa.string(),
+        communicator=_I64,
+        bytes=_I64,
+        ranks=_I32,
+        rank=_I32,
+        peer=_I32,
+        root=_I32,
+        reduction=_I32,
+    ),
     # The stacks that GPU work was launched under: a node is a range in the stack of its containing ranges, outermost
     # first by start. `start` is the range's; `path` and `plain_path` name the stack, as recorded and with PyTorch's
     # counters cut. On a thread whose ranges nest, one node a range; where ranges of different domains cross, a range

@@ -11,6 +11,7 @@ CAPTURE_HINTS = {
     "osrt": "nsys profile --trace=cuda,nvtx,osrt …",
     "sched": "nsys profile --trace=cuda,nvtx --cpuctxsw=process-tree …",
     "samples": "nsys profile --trace=cuda,nvtx --sample=process-tree …",
+    "nccl_calls": "nsys profile --trace=cuda,nvtx …; nsys export --type=sqlite --include-blobs=true …",
     "events": "nsys profile --trace=cuda,nvtx,osrt …",
 }
 """What to record, keyed as `Manifest.coverage` is; each a command that nsys takes as it stands."""
@@ -24,6 +25,7 @@ KIND_NAMES = {
     "osrt": "OS runtime calls",
     "sched": "thread scheduling",
     "samples": "CPU samples",
+    "nccl_calls": "NCCL calls with a payload",
     "events": "any event",
 }
 """The same kinds in words."""

@@ -12,6 +12,7 @@ from .model import (
     Domain,
     Gpu,
     Mark,
+    NcclPayload,
     OsrtCall,
     Process,
     Range,
@@ -31,6 +32,10 @@ LATE_WAKE_UP_ITERATION = 3
 SLOW_ITERATION = 5
 SLOW_RANK = 1
 BATCH_BYTES = 8 << 20
+COMMUNICATOR = 0x8F3C_5A1D_2E9B_7046
+SCATTERED_BYTES = 48 << 20
+REDUCED_BYTES = 64 << 20
+SUM = 0
 SLEEPING = 2
 
 GEMM = Shape("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT", 610 * US, dynamic_shared=213_204, driver=True)
@@ -122,6 +127,7 @@ def demo_capture() -> tuple[Capture, Truth]:
     ranks = [Rank(i, process, capture, BEGIN + i * 37 * US) for i, process in enumerate(processes)]
     for rank in ranks:
         _already_running(rank)
+        _create_communicator(rank)
     for iteration in range(ITERATIONS):
         _train_step(ranks, iteration)
     for rank in ranks:
@@ -133,6 +139,13 @@ def _already_running(rank: Rank) -> None:
     """Kernels whose launch came before the recording, so that they have no API call."""
     for number, shape in enumerate((GEMM, GELU, ADAM)):
         rank.place(shape, 500 + number, COMPUTE, max(rank.now - 150 * US, rank.free[COMPUTE] + 800), shape.ns)
+
+
+def _create_communicator(rank: Rank) -> None:
+    """The call that makes the communicator, before the first step."""
+    payload = NcclPayload(COMMUNICATOR, ranks=len(PIDS), rank=rank.rank)
+    where = (rank.now + 20 * US, rank.now + 130 * US, rank.pid, rank.pid)
+    rank.capture.ranges.append(Range(*where, "ncclCommInitRank", domain=NCCL_DOMAIN, registered=True, payload=payload))
 
 
 def _train_step(ranks: list[Rank], iteration: int) -> None:
@@ -147,8 +160,8 @@ def _train_step(ranks: list[Rank], iteration: int) -> None:
         for rank in ranks:
             _backward_layer(rank, iteration, layer)
         if layer % 2 == 1:
-            _collective(ranks, "ncclReduceScatter", REDUCE_SCATTER)
-    _collective(ranks, "ncclAllReduce", ALL_REDUCE)
+            _collective(ranks, "ncclReduceScatter", REDUCE_SCATTER, SCATTERED_BYTES)
+    _collective(ranks, "ncclAllReduce", ALL_REDUCE, REDUCED_BYTES)
     for rank in ranks:
         rank.pop()
         _optimizer(rank)
@@ -190,11 +203,11 @@ def _backward_layer(rank: Rank, iteration: int, layer: int) -> None:
     rank.pop()
 
 
-def _collective(ranks: list[Rank], name: str, shape: Shape) -> None:
+def _collective(ranks: list[Rank], name: str, shape: Shape, size: int) -> None:
     """Every rank launches; each kernel starts when its rank is ready, and all end when the last one is served."""
     launched: list[tuple[Rank, int, int]] = []
     for rank in ranks:
-        rank.push(name, NCCL_DOMAIN)
+        rank.push(name, NCCL_DOMAIN, NcclPayload(COMMUNICATOR, size, reduction=SUM))
         correlation = rank.launch(shape)
         rank.pop()
         launched.append((rank, correlation, rank.ready(NCCL, after=rank.free[COMPUTE])))

@@ -136,6 +136,23 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class NcclPayload:
+    """What a call of NCCL says of itself in a typed payload; only the fields that are given are in it.
+
+    `communicator` is a hash of 64 bits, `bytes` what the rank passed, `ranks` and `rank` are of a communicator that is
+    created.
+    """
+
+    communicator: int | None = None
+    bytes: int | None = None
+    ranks: int | None = None
+    rank: int | None = None
+    peer: int | None = None
+    root: int | None = None
+    reduction: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """One NVTX range. Without an end it was never closed; `registered` text is stored by reference, not inline."""
 
@@ -148,7 +165,7 @@ class Range:
     registered: bool = False
     style: Literal["pushpop", "startend"] = "pushpop"
     end_tid: int | None = None
-    payload: str | None = None
+    payload: NcclPayload | bytes | str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from .model import (
     GraphLaunch,
     Kernel,
     Mark,
+    NcclPayload,
     OsrtCall,
     Process,
     Range,
@@ -25,6 +26,7 @@ from .model import (
     ThreadName,
     pack_thread,
 )
+from .payloads import payload_bytes, payload_rows
 
 Row = dict[str, object]
 Text = Literal["as_given", "inline", "ids"]
@@ -77,6 +79,7 @@ def event_rows(capture: Capture, strings: Strings, text: Text = "as_given") -> d
             *(of.range(index, event) for index, event in enumerate(capture.ranges)),
             *(of.mark(event) for event in capture.marks),
         ],
+        **payload_rows(capture),
         "OSRT_API": [of.osrt_call(event) for event in capture.osrt_calls],
         "SCHED_EVENTS": [row for event in capture.running for row in of.switches(event)],
         "COMPOSITE_EVENTS": [of.sample(index, event) for index, event in enumerate(capture.samples)],
@@ -190,7 +193,9 @@ class _RowMaker:
             "globalTid": self._tid(event.pid, event.tid),
             "endGlobalTid": None if event.end_tid is None else self._tid(event.pid, event.end_tid),
             "domainId": event.domain,
-            "binaryData": event.payload,
+            "binaryData": payload_bytes(event.payload, event.domain)
+            if isinstance(event.payload, NcclPayload)
+            else event.payload,
         }
 
     def mark(self, event: Mark) -> Row:

@@ -36,6 +36,9 @@ TABLES: dict[str, str] = {
     "OSRT_API": "start end eventClass globalTid nameId returnValue nestingLevel callchainId",
     "SCHED_EVENTS": "start cpu isSchedIn globalTid threadState threadBlock",
     "COMPOSITE_EVENTS": "id:KEY start cpu threadState globalTid cpuCycles",
+    "NVTX_PAYLOAD_SCHEMAS": "domainId schemaId name:TEXT type flags numEntries payloadSize alignTo",
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES": """
+        domainId schemaId idx flags type name:TEXT description:TEXT arrayOrUnionDetail offset""",
     "META_DATA_CAPTURE": "name:TEXT value:TEXT",
     "META_DATA_EXPORT": "name:TEXT value:TEXT",
 }
@@ -62,6 +65,8 @@ ABSENT_IN_2021 = frozenset(
         "TARGET_INFO_CUDA_DEVICE",
         "META_DATA_CAPTURE",
         "META_DATA_EXPORT",
+        "NVTX_PAYLOAD_SCHEMAS",
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES",
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     }
 )

@@ -90,7 +90,19 @@ def test_tables_have_the_columns_of_the_real_export(
     shared = written.keys() & expected.keys()
     assert len(shared) >= (9 if old_schema else 20)
     assert {table: written[table] for table in shared} == {table: expected[table] for table in shared}
-    assert written.keys() - shared <= {"OSRT_API", "NVTX_EVENTS", "SCHED_EVENTS", "COMPOSITE_EVENTS"}
+    payloads = {"NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"}
+    assert written.keys() - shared <= {"OSRT_API", "NVTX_EVENTS", "SCHED_EVENTS", "COMPOSITE_EVENTS", *payloads}
+
+
+def test_payload_schemas_have_the_columns_and_the_fields_of_a_real_export(
+    demo: tuple[Capture, Truth], demo_file: Path
+) -> None:
+    expected, written = columns_of(real("h100x2_nccl_2026.2.sqlite")), columns_of(demo_file)
+    for table in ("NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "NVTX_EVENTS"):
+        assert written[table] == expected[table]
+    query = "SELECT name, type, offset FROM NVTX_PAYLOAD_SCHEMA_ENTRIES"
+    with read_only(real("h100x2_nccl_2026.2.sqlite")) as reference, read_only(demo_file) as database:
+        assert set(database.execute(query)) <= set(reference.execute(query))
 
 
 def test_samples_and_old_scheduler_events_have_the_columns_of_a_real_export(

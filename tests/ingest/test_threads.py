@@ -78,6 +78,12 @@ def test_stretches_that_touch_are_two_and_threads_of_twin_processes_stay_apart()
     assert built.manifest.rows["threads"] == built.manifest.rows["processes"] == 2
 
 
+def test_what_puts_one_thread_on_a_cpu_is_no_start_of_a_stretch_of_another() -> None:
+    built = build(Capture(running=[Running(10, None, PID, 7), Running(None, 20, PID, 8), Running(30, 40, PID, 9)]))
+    assert ran(built) == [(30, 40, 9, 0, None)]
+    assert built.manifest.quarantined == {"sched": 2}
+
+
 def test_events_of_no_thread_no_time_or_no_direction_are_set_aside() -> None:
     good: dict[str, object] = {"start": 10, "cpu": 1, "isSchedIn": 1, "globalTid": Process(PID).global_tid(7)}
     rows = [good, {**good, "start": 20, "isSchedIn": 0}]
