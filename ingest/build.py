@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,25 @@ from .integrity import add_sums
 from .kernel_names import collective_of, labels_of
 from .launches import LaunchIndex
 from .manifest import Coverage, Manifest
+from .nccl_calls import NcclCalls
 from .numbering import Table, number, number_streams
+from .order import canonical_order
+from .payloads import read_schemas
 from .ranges import Ranges, nest, range_events, split_nvtx
 from .raw import KINDS, Events, Ints32, read_events
 from .reader import NONE, Reader
 from .stacks import StackForest, name_paths, plain_names
 from .strings import SourceStrings, StringPool
 from .tables import FORMAT_VERSION, TABLES
-from .warnings import content_warnings
+from .threads import running_table, sample_table, thread_names
+from .warnings import content_warnings, payload_warnings
 from .writing import TableWriter
 
 Step = Callable[[float, str], None]
 """Told the share done, 0 to 1, and what is being done; raises to stop the work."""
 
-_UNREAD = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
-"""Tables that no skill reads yet, whose events lie in the capture window all the same."""
+_INSTANTS = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
+"""Tables of instants: all of them lie in the capture window, those too that cannot be given to a thread."""
 
 
 def build_profile(reader: Reader, directory: Path, step: Step) -> Manifest:
@@ -58,14 +62,19 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     gpus, cuda_devices = read_gpus(reader), read_cuda_devices(reader)
     numbers = number(
         [events[kind] for kind in WORK_KINDS],
-        [(events["calls"], None), (events["osrt"], None), (events["nvtx"], range_events(events["nvtx"]))],
+        [
+            *((events[kind], None) for kind in ("calls", "osrt", "sched", "samples")),
+            (events["nvtx"], range_events(events["nvtx"])),
+        ],
         [events["syncs"]],
         gpus,
         cuda_devices,
     )
     coverage = {kind: found.coverage for kind, found in events.items()}
     quarantined = {kind: found.quarantined for kind, found in events.items() if found.quarantined}
-    nvtx = split_nvtx(events.pop("nvtx"), numbers.threads, pool)
+    schemas = read_schemas(reader)
+    registered = len(schemas.fields) + len(schemas.ambiguous)
+    nvtx = split_nvtx(events.pop("nvtx"), numbers.threads, pool, schemas)
     if not len(nvtx.pushpop.start):
         coverage["nvtx"] = Coverage.NOT_RECORDED
     if nvtx.quarantined:
@@ -75,17 +84,26 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     work = {kind: work_table(kind, events.pop(kind), numbers, pool) for kind in WORK_KINDS}
     osrt = osrt_table(events.pop("osrt"), numbers, pool)
     syncs = sync_table(events.pop("syncs"), numbers)
-    capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *map(reader.extent, _UNREAD)])
+    running, unpaired = running_table(events.pop("sched"), numbers.threads)
+    samples = sample_table(events.pop("samples"), numbers.threads)
+    if unpaired:
+        quarantined["sched"] = quarantined.get("sched", 0) + unpaired
+    if not len(running["start"]):
+        coverage["sched"] = Coverage.NOT_RECORDED
+    capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *map(reader.extent, _INSTANTS)])
     gpu = _hull(_extents(work.values()))
     streams = number_streams(work.values(), [process_id(packed) for packed in numbers.processes])
     plain = _plain_codes(nvtx.pushpop.name, pool)
+    names = thread_names(reader, numbers.threads, pool)
     final = pool.numbers()
     writer.write("strings", pool.table())
     writer.write("processes", numbers.process_table, hashed=("process", "global_pid"))
-    writer.write("threads", numbers.thread_table, hashed=("thread", "global_tid"))
+    writer.write("threads", {**numbers.thread_table, "name": final[names]}, hashed=("thread", "global_tid", "name"))
     writer.write("streams", streams, hashed=("stream", "gpu", "process", "context", "stream_id"))
     writer.write("osrt", sorted_rows({**osrt, "name": final[osrt["name"]]}), hashed=TABLES["osrt"].names)
     writer.write("syncs", sorted_rows(syncs), hashed=TABLES["syncs"].names)
+    writer.write("running", sorted_rows(running), hashed=TABLES["running"].names)
+    writer.write("samples", sorted_rows(samples), hashed=TABLES["samples"].names)
 
     step(0.6, "matching launches")
     calls = sorted_rows({**calls, "name": final[calls["name"]]})
@@ -111,19 +129,31 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     writer.write("nvtx_spans", sorted_rows(spans), hashed=TABLES["nvtx_spans"].names)
     forest = StackForest(launches["start"], launches["end"], launches["thread"], len(numbers.threads))
 
+    nccl_calls = NcclCalls()
+
     def nested(pushpop: Ranges) -> Iterator[Table]:
         for ranges in nest(pushpop, final, len(numbers.threads)):
             step(0.7, f"attributing work to ranges, thread {ranges.thread + 1} of {len(numbers.threads)}")
             forest.add(ranges)
+            nccl_calls.add(ranges)
             yield ranges.table
 
     writer.write_parts("nvtx_ranges", nested(nvtx.pushpop), hashed=("start", "end", "thread", "domain", "name"))
-    marks, unclosed = nvtx.marks, nvtx.unclosed
+    marks, unclosed, payloads = nvtx.marks, nvtx.unclosed, nvtx.payloads
     del nvtx
+    texts = dict(zip(final.tolist(), pool.values, strict=False))
+    nccl = nccl_calls.table(payloads, texts)
+    derived = ("range", "operation")
+    order = canonical_order(
+        nccl["start"], *(nccl[name] for name in TABLES["nccl_calls"].names[1:] if name not in derived)
+    )
+    nccl = {name: values[order] for name, values in nccl.items()}
+    writer.write("nccl_calls", nccl, hashed=[name for name in TABLES["nccl_calls"].names if name not in derived])
+    coverage["nccl_calls"] = Coverage.RECORDED if len(order) else Coverage.NOT_RECORDED
     _write_stacks(writer, forest, _final_plain(plain, final))
 
     step(0.85, "writing GPU work")
-    comm = _write_kernel_names(writer, work["kernels"], pool, final)
+    comm = _write_kernel_names(writer, work["kernels"], texts)
     for kind, table in work.items():
         launched = {**_launch_columns(launches, launch[kind], forest), **({"comm": comm} if kind == "kernels" else {})}
         hashed = [name for name in TABLES[kind].names if name not in launched]
@@ -145,6 +175,8 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
         "quarantined": quarantined,
         "marks": marks,
         "unclosed": unclosed,
+        "payload_schemas": registered,
+        "undecoded_payloads": nccl_calls.undecoded,
         "listed": len(gpus),
     }
     return Manifest(
@@ -158,9 +190,14 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
         coverage=coverage,
         quarantined=quarantined,
         unclosed_ranges=unclosed,
+        payload_schemas=registered,
+        undecoded_payloads=nccl_calls.undecoded,
         marks=marks,
         listed_gpus=len(gpus),
-        warnings=content_warnings(coverage, quarantined, unclosed, writer.rows, launch, numbers.devices),
+        warnings=(
+            *content_warnings(coverage, quarantined, unclosed, writer.rows, launch, numbers.devices),
+            *payload_warnings(registered, writer.rows["nccl_calls"], nccl_calls.undecoded),
+        ),
     )
 
 
@@ -212,9 +249,8 @@ def _write_stacks(writer: TableWriter, forest: StackForest, plain: Ints32) -> No
         writer.write(table, {"path": number_of, "parent": found.parent, "name": found.name, "depth": found.depth})
 
 
-def _write_kernel_names(writer: TableWriter, kernels: Table, pool: StringPool, final: Ints32) -> npt.NDArray[Any]:
+def _write_kernel_names(writer: TableWriter, kernels: Table, texts: Mapping[int, str]) -> npt.NDArray[Any]:
     """Write the table `kernel_names` and tell, for each kernel, whether it is a collective by its name."""
-    texts = dict(zip(final.tolist(), pool.values, strict=False))
     names = np.unique(kernels["name"])
     demangled = [texts[name] for name in names.tolist()]
     collectives = [collective_of(text) for text in demangled]

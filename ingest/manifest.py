@@ -62,6 +62,8 @@ class Manifest:
             zero, or of no process).
         unclosed_ranges: NVTX ranges that never ended; no intervals.
         marks: NVTX marks.
+        payload_schemas: schemas of NCCL's typed NVTX payloads.
+        undecoded_payloads: NCCL calls whose payload cannot be decoded.
         files: bytes of each table's file, to tell a whole profile from a damaged one.
         listed_gpus: GPUs that the capture lists, with or without work.
         warnings: what a reader should know before any number.
@@ -78,6 +80,8 @@ class Manifest:
     quarantined: dict[str, int] = field(default_factory=dict)
     unclosed_ranges: int = 0
     marks: int = 0
+    payload_schemas: int = 0
+    undecoded_payloads: int = 0
     listed_gpus: int = 0
     warnings: tuple[str, ...] = ()
     files: dict[str, int] = field(default_factory=dict)

@@ -103,13 +103,13 @@ class ParquetReader:
         coders = {column: Coder() for column, kind in wanted.items() if kind != "int"}
         chunks: dict[str, list[npt.NDArray[Any]]] = {column: [] for column in wanted}
         done, rows = 0, self._rows[resolve_table(table, self._files) or ""]
-        take = {column: _bytes if kind == "text" else _integers for column, kind in wanted.items()}
+        take = {column: _bytes if kind in ("text", "bytes") else _integers for column, kind in wanted.items()}
         for arrays in self._batches(table, take):
             for (column, kind), values in zip(wanted.items(), arrays, strict=True):
                 if kind == "int":
                     chunks[column].append(values.fill_null(NONE).to_numpy(zero_copy_only=False))
                 else:
-                    codes = coders[column].encode(values.fill_null(b"") if kind == "text" else values)
+                    codes = coders[column].encode(values.fill_null(b"") if kind in ("text", "bytes") else values)
                     chunks[column].append(codes.astype(narrowest(len(coders[column].values)), copy=False))
             done += len(arrays[0])
             tick(done / max(1, rows))

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from .nesting import depths, enclosing
 from .order import Positions, canonical_order, group_bounds
-from .raw import TID_MASK, Events, Ints32, Mask, believable, combined
+from .payloads import Payloads, Schemas, decode
+from .raw import PAYLOAD, TID_MASK, Events, Ints32, Mask, believable, combined
 from .reader import NONE, Ints
 from .strings import StringPool
 
@@ -23,13 +24,18 @@ Rows = slice | Ints
 
 @dataclass(slots=True)
 class Ranges:
-    """Intervals of one style, before sorting. `name` holds provisional codes of the string pool."""
+    """Intervals of one style, before sorting.
+
+    `name` holds provisional codes of the string pool, `payload` rows of the decoded payloads, NO_PAYLOAD or UNDECODED;
+    it is None where the export has no schema of NCCL's.
+    """
 
     start: Ints
     end: Ints
     thread: Ints32
     domain: Ints32
     name: Ints32
+    payload: Ints32 | None
 
 
 @dataclass(slots=True)
@@ -44,6 +50,7 @@ class Nvtx:
         unclosed: how many ranges without an end.
         quarantined: how many ranges that cannot be true.
         extent: first and last instant of all ranges and marks; None without any.
+        payloads: the decoded payloads of push/pop ranges; None without any schema of NCCL's.
     """
 
     pushpop: Ranges
@@ -53,6 +60,7 @@ class Nvtx:
     unclosed: int
     quarantined: int
     extent: tuple[int, int] | None
+    payloads: Payloads | None
 
 
 def range_events(events: Events) -> Mask:
@@ -67,7 +75,7 @@ def range_events(events: Events) -> Mask:
     return found
 
 
-def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> Nvtx:
+def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool, schemas: Schemas) -> Nvtx:
     """Tell ranges from marks, domain rows and what never closed, and name the ranges."""
     start, end = events.integer("start"), events.integer("end")
     pushpop, startend = events.is_one_of("eventType", _PUSH_POP), events.is_one_of("eventType", _START_END)
@@ -78,6 +86,11 @@ def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> 
     quarantined = int((ranges & ~true & ~unclosed).sum())
     instants = np.flatnonzero(marks | unclosed)
     domains = _domain_names(events, pool)
+    payloads, payload = None, None
+    if schemas.fields or schemas.ambiguous:
+        codes = np.where(pushpop & true, events.coded(PAYLOAD), -1)
+        payloads = decode(events.columns.values.get(PAYLOAD, []), codes, schemas)
+        payload = payloads.row[codes]
     parts = []
     for style in (pushpop & true, startend & true):
         rows = slice(None) if style.all() else np.flatnonzero(style)
@@ -88,6 +101,7 @@ def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> 
                 thread=events.mapped("globalTid", threads)[rows],
                 domain=_domain_ids(events)[rows].astype(np.int32),
                 name=_names(events, rows, domains, pool),
+                payload=None if payload is None else payload[rows],
             )
         )
     end_thread = events.mapped("endGlobalTid", threads)[startend & true]
@@ -95,7 +109,8 @@ def split_nvtx(events: Events, threads: Mapping[int, int], pool: StringPool) -> 
     if len(instants):
         spans.append((start[instants].min(), start[instants].max()))
     extent = (int(min(low for low, _ in spans)), int(max(high for _, high in spans))) if spans else None
-    return Nvtx(parts[0], parts[1], end_thread, int(marks.sum()), int(unclosed.sum()), quarantined, extent)
+    counts = (int(marks.sum()), int(unclosed.sum()), quarantined)
+    return Nvtx(parts[0], parts[1], end_thread, *counts, extent, payloads)
 
 
 def _domain_ids(events: Events) -> Ints:
@@ -153,6 +168,7 @@ class ThreadRanges:
         parent: the enclosing range of the thread and domain, as a place in these arrays; -1 for none.
         depth: how many enclose it in its domain.
         outer: the nearest earlier range of the thread, of any domain, that ends no earlier; -1 for none.
+        payload: as in `Ranges`.
     """
 
     thread: int
@@ -164,6 +180,7 @@ class ThreadRanges:
     parent: Positions
     depth: Ints16
     outer: Positions
+    payload: Ints32 | None
 
     @property
     def table(self) -> dict[str, npt.NDArray[Any]]:
@@ -192,7 +209,8 @@ def nest(ranges: Ranges, name_numbers: Ints32, threads: int) -> Iterator[ThreadR
         rows = order[low:high]
         start, end, domain = ranges.start[rows], ranges.end[rows], ranges.domain[rows]
         name = name_numbers[ranges.name[rows]]
-        sorting = canonical_order(start, -end, domain, name)
+        payload = None if ranges.payload is None else ranges.payload[rows]
+        sorting = canonical_order(start, -end, domain, name, *(() if payload is None else (payload,)))
         end, domain = end[sorting], domain[sorting]
         outer = enclosing(end)
         parent, depth = outer, depths(outer)
@@ -203,4 +221,5 @@ def nest(ranges: Ranges, name_numbers: Ints32, threads: int) -> Iterator[ThreadR
                 inside = enclosing(end[members])
                 parent[members] = np.where(inside >= 0, members[inside], -1)
                 depth[members] = depths(inside)
-        yield ThreadRanges(thread, low, start[sorting], end, domain, name[sorting], parent, depth, outer)
+        payload = None if payload is None else payload[sorting]
+        yield ThreadRanges(thread, low, start[sorting], end, domain, name[sorting], parent, depth, outer, payload)

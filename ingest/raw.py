@@ -36,6 +36,10 @@ _WORK: dict[str, ColumnKind] = {
     "graphNodeId": "code",
 }
 _THREAD: dict[str, ColumnKind] = {"start": "int", "end": "int", "globalTid": "code", "nameId": "code"}
+_INSTANT: dict[str, ColumnKind] = {"start": "int", "globalTid": "code", "cpu": "code", "threadState": "code"}
+
+PAYLOAD = "binaryData"
+"""The column of typed NVTX payloads; read where the export says how to decode them."""
 
 KINDS: dict[str, tuple[str, dict[str, ColumnKind]]] = {
     "kernels": (
@@ -62,6 +66,8 @@ KINDS: dict[str, tuple[str, dict[str, ColumnKind]]] = {
         {**_WORK, "syncType": "code"},
     ),
     "osrt": ("OSRT_API", {**_THREAD, "eventClass": "code"}),
+    "sched": ("SCHED_EVENTS", {**_INSTANT, "isSchedIn": "code"}),
+    "samples": ("COMPOSITE_EVENTS", _INSTANT),
     "nvtx": (
         "NVTX_EVENTS",
         {
@@ -73,6 +79,7 @@ KINDS: dict[str, tuple[str, dict[str, ColumnKind]]] = {
             "domainId": "code",
             "textId": "code",
             "text": "text",
+            PAYLOAD: "bytes",
         },
     ),
 }
@@ -140,24 +147,28 @@ class Events:
 
 
 def read_events(reader: Reader, kind: str, tick: Callable[[float], None]) -> Events:
-    """Read one kind of event. A table without the columns that make an interval counts as not recorded."""
+    """Read one kind of event. A table without the columns that make an event counts as not recorded."""
     table, wanted = KINDS[kind]
     owner = "globalPid" if "globalPid" in wanted else "globalTid"
     if _lacking(reader, kind):
         return Events(Columns(0), None, Coverage.NOT_RECORDED, 0)
+    if PAYLOAD in wanted and not reader.has("NVTX_PAYLOAD_SCHEMA_ENTRIES"):
+        wanted = {name: kind for name, kind in wanted.items() if name != PAYLOAD}
     columns = reader.read(table, wanted, tick)
     # Whether tables without rows are written is an option of the exporter (--lazy) and says nothing of the capture.
     if kind == "nvtx":
         return Events(columns, None, Coverage.RECORDED if columns.rows else Coverage.NOT_RECORDED, 0)
-    keep, quarantined = believable(columns.ints["start"], columns.ints["end"], columns.code(owner))
+    start = columns.ints["start"]
+    keep, quarantined = believable(start, columns.ints.get("end", start), columns.code(owner))
     coverage = Coverage.RECORDED if columns.rows > quarantined else Coverage.NOT_RECORDED
     return Events(columns, keep if quarantined else None, coverage, quarantined)
 
 
 def _lacking(reader: Reader, kind: str) -> list[str]:
-    """Columns without which events of a kind cannot be placed: when, whose and, for GPU work, on which device."""
+    """Columns without which events of a kind cannot be placed: when, whose, and on which device or which way."""
     table, wanted = KINDS[kind]
-    needed = [name for name in ("start", "end", "globalPid", "globalTid", "deviceId") if name in wanted]
+    placed = ("start", "end", "globalPid", "globalTid", "deviceId", "isSchedIn")
+    needed = [name for name in placed if name in wanted]
     if kind == "syncs":
         needed.remove("deviceId")
     return [name for name in needed if name.lower() not in reader.column_names(table)]
@@ -174,7 +185,7 @@ def believable(start: Ints, end: Ints, owner: Codes) -> tuple[Mask, int]:
 
 
 def missing_columns(reader: Reader) -> list[str]:
-    """Warnings for tables that are there but lack what makes an interval."""
+    """Warnings for tables that are there but lack what makes an event."""
     found = []
     for kind, (table, _) in KINDS.items():
         lacking = _lacking(reader, kind)

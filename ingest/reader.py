@@ -26,8 +26,8 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.signedinteger[Any]]
 """Small numbers that stand for values, -1 for null; as narrow as their number allows."""
 
-ColumnKind = Literal["int", "code", "text"]
-"""How a column is read: 64-bit integers, integers with few distinct values as codes, or texts as codes."""
+ColumnKind = Literal["int", "code", "text", "bytes"]
+"""How a column is read: 64-bit integers, or as codes integers with few distinct values, texts, or bytes as they are."""
 
 
 class Coder:

@@ -180,6 +180,8 @@ class SqliteReader:
         # ADBC takes the type of a column from its first batch, so that a column of nulls that turns to text later
         # fails: texts are never null. Integers may stand in columns of any affinity, so they are cast.
         quoted = _quoted(spelled)
+        if kind == "bytes":
+            return f"CAST(coalesce({quoted}, '') AS BLOB)"
         return f"CAST(coalesce({quoted}, '') AS TEXT)" if kind == "text" else f"CAST({quoted} AS INTEGER)"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Raised with every change of a canonical table; profiles of another version are ingested again."""
 
 _I64, _I32, _I16, _I8 = pa.int64(), pa.int32(), pa.int16(), pa.int8()
@@ -50,7 +50,8 @@ TABLES: dict[str, pa.Schema] = {
     # Every string that an event refers to.
     "strings": _table(id=_I32, value=pa.string()),
     "processes": _table(process=_I32, global_pid=_I64, pid=_I32),
-    "threads": _table(thread=_I32, global_tid=_I64, process=_I32, pid=_I32, tid=_I32),
+    # `name` is null where the capture does not say.
+    "threads": _table(thread=_I32, global_tid=_I64, process=_I32, pid=_I32, tid=_I32, name=_I32),
     # A stream is one of (process, device, context). `label` is the stream id, `context:stream` where a stream id occurs
     # in several contexts of a device, `process/context:stream` where that is not enough either.
     "streams": _table(stream=_I32, gpu=_I32, process=_I32, context=_I64, stream_id=_I64, label=pa.string()),
@@ -85,6 +86,11 @@ TABLES: dict[str, pa.Schema] = {
     ),
     "syncs": _table(start=_I64, end=_I64, process=_I32, context=_I64, stream_id=_I64, correlation=_I64, sync_type=_I32),
     "osrt": _table(start=_I64, end=_I64, process=_I32, thread=_I32, name=_I32, event_class=_I32),
+    # When threads ran on a CPU: `cpu` is the one that a stretch began on, `state` what the thread went into at its end,
+    # as ENUM_SAMPLING_THREAD_STATE numbers it; null where the capture does not say. Those of a thread never overlap.
+    "running": _table(start=_I64, end=_I64, thread=_I32, cpu=_I32, state=_I32),
+    # CPU samples: instants at which a thread was found on a CPU, and in which state.
+    "samples": _table(start=_I64, thread=_I32, cpu=_I32, state=_I32),
     # Push/pop ranges with an end. `name` is `DOMAIN:text` in a named domain. `parent` (row, or null) and `depth` are
     # those of the thread and domain; `outer` is the nearest earlier range of the thread, of any domain, that ends no
     # earlier. Row numbers are positions in this table.
@@ -100,6 +106,25 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # Start/end ranges: no stack, may end on another thread.
     "nvtx_spans": _table(start=_I64, end=_I64, thread=_I32, end_thread=_I32, domain=_I32, name=_I32),
+    # Calls of NCCL that say what they do in a typed payload: the row of `nvtx_ranges` (`range`), the operation by its
+    # name (`AllReduce`, `Send`, `CommInitRank`, …), and what the payload holds, null where it lacks the field: the hash
+    # of the communicator, the bytes of the message as this rank passed them, the ranks of a communicator that is
+    # created and the own rank in it, the peer of a send or receive, the root, and NCCL's number of the reduction.
+    "nccl_calls": _table(
+        start=_I64,
+        end=_I64,
+        thread=_I32,
+        name=_I32,
+        range=_I32,
+        operation=pa.string(),
+        communicator=_I64,
+        bytes=_I64,
+        ranks=_I32,
+        rank=_I32,
+        peer=_I32,
+        root=_I32,
+        reduction=_I32,
+    ),
     # The stacks that GPU work was launched under: a node is a range in the stack of its containing ranges, outermost
     # first by start. `start` is the range's; `path` and `plain_path` name the stack, as recorded and with PyTorch's
     # counters cut. On a thread whose ranges nest, one node a range; where ranges of different domains cross, a range

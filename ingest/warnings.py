@@ -8,6 +8,19 @@ from .manifest import Coverage, Device
 from .raw import Ints32
 
 
+def payload_warnings(schemas: int, decoded: int, undecoded: int) -> tuple[str, ...]:
+    """Warnings about what NCCL calls say of themselves, given how many schemas, calls and unreadable payloads."""
+    found = []
+    if schemas and not decoded and not undecoded:
+        found.append(
+            "the export leaves out the payloads of NCCL calls (sizes, peers, communicators), but not their schemas: "
+            "export again with --include-blobs=true"
+        )
+    if undecoded:
+        found.append(f"{undecoded} NCCL calls have a payload that cannot be decoded")
+    return tuple(found)
+
+
 def content_warnings(
     coverage: Mapping[str, Coverage],
     quarantined: Mapping[str, int],

@@ -45,11 +45,23 @@ def write_parquetdir(sqlite: Path, directory: Path, seed: int | None = None) -> 
     return directory
 
 
+def _is_utf8(text: object) -> bool:
+    try:
+        return not isinstance(text, bytes) or text.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
 def _array(column: str, values: list[object], chance: random.Random | None) -> pa.Array:
     present = [value for value in values if value is not None]
     if any(isinstance(value, bytes) for value in present):
-        kind = chance.choice((pa.string(), pa.large_string(), pa.binary(), pa.string_view())) if chance else pa.string()
+        kinds: tuple[pa.DataType, ...] = (pa.string(), pa.large_string(), pa.binary(), pa.string_view())
         texts = [str(value).encode() if isinstance(value, int | float) else value for value in values]
+        if not all(map(_is_utf8, texts)):  # binary data, which nsys writes as a large string all the same
+            array = pa.array(texts, pa.large_binary())
+            large = pa.Array.from_buffers(pa.large_string(), len(array), array.buffers())
+            return large if chance is None or chance.random() < 0.7 else pa.array(texts, pa.binary())
+        kind = chance.choice(kinds) if chance else pa.string()
         if kind not in (pa.binary(), pa.string()):
             return pa.array([None if text is None else text.decode("utf-8", "replace") for text in texts], kind)
         array = pa.array(texts, pa.binary())

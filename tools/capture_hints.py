@@ -11,6 +11,9 @@ CAPTURE_HINTS = {
     "osrt": "nsys profile --trace=cuda,nvtx,osrt …",
     "iterations": "nsys profile --trace=cuda,nvtx … with an NVTX range around every step: "
     'torch.cuda.nvtx.range_push(f"step {n}") … range_pop()',
+    "sched": "nsys profile --trace=cuda,nvtx --cpuctxsw=process-tree …",
+    "samples": "nsys profile --trace=cuda,nvtx --sample=process-tree …",
+    "nccl_calls": "nsys profile --trace=cuda,nvtx …; nsys export --type=sqlite --include-blobs=true …",
     "events": "nsys profile --trace=cuda,nvtx,osrt …",
 }
 """What to record, keyed as `Manifest.coverage` is; each a command that nsys takes as it stands."""
@@ -23,9 +26,12 @@ KIND_NAMES = {
     "nvtx": "NVTX push/pop ranges",
     "osrt": "OS runtime calls",
     "iterations": "repeating steps",
+    "sched": "thread scheduling",
+    "samples": "CPU samples",
+    "nccl_calls": "NCCL calls with a payload",
     "events": "any event",
 }
 """The same kinds in words."""
 
-TABLE_OF = {"nvtx": "nvtx_ranges"}
+TABLE_OF = {"nvtx": "nvtx_ranges", "sched": "running"}
 """The canonical table of a kind of event, where it has another name."""

@@ -6,7 +6,21 @@ half of each batch comes from pageable memory; one matrix product does not use t
 step hides behind nothing.
 """
 
-from .model import Capture, CudaDevice, Domain, Gpu, Mark, OsrtCall, Process, Range, Stream, ThreadName
+from .model import (
+    Capture,
+    CudaDevice,
+    Domain,
+    Gpu,
+    Mark,
+    NcclPayload,
+    OsrtCall,
+    Process,
+    Range,
+    Running,
+    Sample,
+    Stream,
+    ThreadName,
+)
 from .rank import COMPUTE, CONTEXT, COPY, MS, NCCL, NCCL_DOMAIN, PAGEABLE, PINNED, US, Rank, Shape
 from .truth import Truth, capture_truth
 
@@ -18,6 +32,11 @@ LATE_WAKE_UP_ITERATION = 3
 SLOW_ITERATION = 5
 SLOW_RANK = 1
 BATCH_BYTES = 8 << 20
+COMMUNICATOR = 0x8F3C_5A1D_2E9B_7046
+SCATTERED_BYTES = 48 << 20
+REDUCED_BYTES = 64 << 20
+SUM = 0
+SLEEPING = 2
 
 GEMM = Shape("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT", 610 * US, dynamic_shared=213_204, driver=True)
 FLASH = Shape(
@@ -108,6 +127,7 @@ def demo_capture() -> tuple[Capture, Truth]:
     ranks = [Rank(i, process, capture, BEGIN + i * 37 * US) for i, process in enumerate(processes)]
     for rank in ranks:
         _already_running(rank)
+        _create_communicator(rank)
     for iteration in range(ITERATIONS):
         _train_step(ranks, iteration)
     for rank in ranks:
@@ -119,6 +139,13 @@ def _already_running(rank: Rank) -> None:
     """Kernels whose launch came before the recording, so that they have no API call."""
     for number, shape in enumerate((GEMM, GELU, ADAM)):
         rank.place(shape, 500 + number, COMPUTE, max(rank.now - 150 * US, rank.free[COMPUTE] + 800), shape.ns)
+
+
+def _create_communicator(rank: Rank) -> None:
+    """The call that makes the communicator, before the first step."""
+    payload = NcclPayload(COMMUNICATOR, ranks=len(PIDS), rank=rank.rank)
+    where = (rank.now + 20 * US, rank.now + 130 * US, rank.pid, rank.pid)
+    rank.capture.ranges.append(Range(*where, "ncclCommInitRank", domain=NCCL_DOMAIN, registered=True, payload=payload))
 
 
 def _train_step(ranks: list[Rank], iteration: int) -> None:
@@ -133,8 +160,8 @@ def _train_step(ranks: list[Rank], iteration: int) -> None:
         for rank in ranks:
             _backward_layer(rank, iteration, layer)
         if layer % 2 == 1:
-            _collective(ranks, "ncclReduceScatter", REDUCE_SCATTER)
-    _collective(ranks, "ncclAllReduce", ALL_REDUCE)
+            _collective(ranks, "ncclReduceScatter", REDUCE_SCATTER, SCATTERED_BYTES)
+    _collective(ranks, "ncclAllReduce", ALL_REDUCE, REDUCED_BYTES)
     for rank in ranks:
         rank.pop()
         _optimizer(rank)
@@ -176,11 +203,11 @@ def _backward_layer(rank: Rank, iteration: int, layer: int) -> None:
     rank.pop()
 
 
-def _collective(ranks: list[Rank], name: str, shape: Shape) -> None:
+def _collective(ranks: list[Rank], name: str, shape: Shape, size: int) -> None:
     """Every rank launches; each kernel starts when its rank is ready, and all end when the last one is served."""
     launched: list[tuple[Rank, int, int]] = []
     for rank in ranks:
-        rank.push(name, NCCL_DOMAIN)
+        rank.push(name, NCCL_DOMAIN, NcclPayload(COMMUNICATOR, size, reduction=SUM))
         correlation = rank.launch(shape)
         rank.pop()
         launched.append((rank, correlation, rank.ready(NCCL, after=rank.free[COMPUTE])))
@@ -210,8 +237,23 @@ def _host_threads(rank: Rank) -> None:
     for number, start in enumerate(rank.steps):
         capture.osrt_calls.append(OsrtCall(start + 90 * US, start + 410 * US + 900 * number, pid, loader, "read"))
         capture.osrt_calls.append(OsrtCall(start + 600 * US, start + 8 * MS, pid, loader, "sem_timedwait"))
+        _on_cpus(rank, start, loader)
     prefetch = (rank.steps[0] + 50 * US, rank.steps[2] + 300 * US)
     capture.ranges.append(Range(*prefetch, pid, pid, "prefetch epoch 0", style="startend", end_tid=loader))
     capture.marks.append(Mark(rank.steps[0] + 30 * US, pid, pid, "epoch 0"))
     capture.thread_names.append(ThreadName(pid, pid, "python3"))
     capture.thread_names.append(ThreadName(pid, loader, "pt_data_loader"))
+
+
+def _on_cpus(rank: Rank, step: int, loader: int) -> None:
+    """When the threads run in a step: the main one through its first 4 ms, the loader before and after it reads."""
+    stretches = (
+        (rank.pid, 0, 4 * MS, SLEEPING),
+        (loader, 20 * US, 90 * US, SLEEPING),
+        (loader, 410 * US, MS, SLEEPING),
+    )
+    for tid, start, end, state in stretches:
+        cpu = 2 * rank.rank + (tid == loader)
+        rank.capture.running.append(Running(step + start, step + end, rank.pid, tid, cpu, state))
+        for at in range(start + 10 * US, end, 250 * US):
+            rank.capture.samples.append(Sample(step + at, rank.pid, tid, cpu))

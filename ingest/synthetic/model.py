@@ -136,6 +136,23 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class NcclPayload:
+    """What a call of NCCL says of itself in a typed payload; only the fields that are given are in it.
+
+    `communicator` is a hash of 64 bits, `bytes` what the rank passed, `ranks` and `rank` are of a communicator that is
+    created.
+    """
+
+    communicator: int | None = None
+    bytes: int | None = None
+    ranks: int | None = None
+    rank: int | None = None
+    peer: int | None = None
+    root: int | None = None
+    reduction: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """One NVTX range. Without an end it was never closed; `registered` text is stored by reference, not inline."""
 
@@ -148,7 +165,7 @@ class Range:
     registered: bool = False
     style: Literal["pushpop", "startend"] = "pushpop"
     end_tid: int | None = None
-    payload: str | None = None
+    payload: NcclPayload | bytes | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +218,32 @@ class OsrtCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Running:
+    """A stretch in which a thread ran on a CPU: two scheduler events, or one where start or end is None.
+
+    `state` is what the thread went into at its end, an id of ENUM_SAMPLING_THREAD_STATE.
+    """
+
+    start: int | None
+    end: int | None
+    pid: int
+    tid: int
+    cpu: int = 0
+    state: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A CPU sample: an instant at which a thread was found on a CPU. `state` is an id of ENUM_SAMPLING_THREAD_STATE."""
+
+    start: int | None
+    pid: int
+    tid: int
+    cpu: int = 0
+    state: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """A physical GPU of the machine. Memory bandwidth is in bytes per second, memory in bytes."""
 
@@ -240,6 +283,7 @@ class ThreadName:
     pid: int
     tid: int
     name: str
+    priority: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +305,8 @@ class Capture:
     domains: list[Domain] = field(default_factory=list)
     graph_launches: list[GraphLaunch] = field(default_factory=list)
     osrt_calls: list[OsrtCall] = field(default_factory=list)
+    running: list[Running] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
     thread_names: list[ThreadName] = field(default_factory=list)
     gpus: list[Gpu] = field(default_factory=list)

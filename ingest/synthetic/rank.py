@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .model import Call, Capture, Copy, Kernel, Process, Range, Set, Sync
+from .model import Call, Capture, Copy, Kernel, NcclPayload, Process, Range, Set, Sync
 
 US = 1_000
 MS = 1_000_000
@@ -43,7 +43,7 @@ class Rank:
     free: dict[int, int] = field(default_factory=lambda: {COMPUTE: 0, NCCL: 0, COPY: 0})
     correlation: int = 1000
     op: int = 0
-    open: list[tuple[str, int, int]] = field(default_factory=list)
+    open: list[tuple[str, int, int, NcclPayload | None]] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
 
     @property
@@ -55,10 +55,10 @@ class Rank:
         """Let the host thread do something that nsys does not see."""
         self.now += ns
 
-    def push(self, text: str, domain: int = 0) -> None:
+    def push(self, text: str, domain: int = 0, payload: NcclPayload | None = None) -> None:
         """Open an NVTX range."""
         self.spend(400)
-        self.open.append((text, domain, self.now))
+        self.open.append((text, domain, self.now, payload))
 
     def push_op(self, text: str, *, seq: int | None = None) -> None:
         """Open a range as PyTorch's emit_nvtx names it."""
@@ -69,9 +69,9 @@ class Rank:
     def pop(self) -> None:
         """Close the innermost open range; texts of a named domain are registered strings."""
         self.spend(300)
-        text, domain, start = self.open.pop()
+        text, domain, start, payload = self.open.pop()
         self.capture.ranges.append(
-            Range(start, self.now, self.pid, self.pid, text, domain=domain, registered=domain != 0)
+            Range(start, self.now, self.pid, self.pid, text, domain=domain, registered=domain != 0, payload=payload)
         )
 
     def call(self, name: str, ns: int, *, driver: bool = False) -> int:

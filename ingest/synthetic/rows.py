@@ -14,15 +14,19 @@ from .model import (
     GraphLaunch,
     Kernel,
     Mark,
+    NcclPayload,
     OsrtCall,
     Process,
     Range,
+    Running,
+    Sample,
     Set,
     Stream,
     Sync,
     ThreadName,
     pack_thread,
 )
+from .payloads import payload_bytes, payload_rows
 
 Row = dict[str, object]
 Text = Literal["as_given", "inline", "ids"]
@@ -75,7 +79,10 @@ def event_rows(capture: Capture, strings: Strings, text: Text = "as_given") -> d
             *(of.range(index, event) for index, event in enumerate(capture.ranges)),
             *(of.mark(event) for event in capture.marks),
         ],
+        **payload_rows(capture),
         "OSRT_API": [of.osrt_call(event) for event in capture.osrt_calls],
+        "SCHED_EVENTS": [row for event in capture.running for row in of.switches(event)],
+        "COMPOSITE_EVENTS": [of.sample(index, event) for index, event in enumerate(capture.samples)],
         "ThreadNames": [of.thread_name(named) for named in capture.thread_names],
         "TARGET_INFO_CUDA_STREAM": [of.stream(stream) for stream in capture.streams],
     }
@@ -186,7 +193,9 @@ class _RowMaker:
             "globalTid": self._tid(event.pid, event.tid),
             "endGlobalTid": None if event.end_tid is None else self._tid(event.pid, event.end_tid),
             "domainId": event.domain,
-            "binaryData": event.payload,
+            "binaryData": payload_bytes(event.payload, event.domain)
+            if isinstance(event.payload, NcclPayload)
+            else event.payload,
         }
 
     def mark(self, event: Mark) -> Row:
@@ -205,10 +214,22 @@ class _RowMaker:
             "callchainId": 0,
         }
 
+    def switches(self, event: Running) -> list[Row]:
+        """The scheduler events at the ends of the stretch, in order; the state stands at its end."""
+        where = {"cpu": event.cpu, "globalTid": self._tid(event.pid, event.tid)}
+        ends = ((event.start, 1, None if event.state is None else 0), (event.end, 0, event.state))
+        return [
+            {"start": at, "isSchedIn": on, "threadState": state, **where} for at, on, state in ends if at is not None
+        ]
+
+    def sample(self, index: int, event: Sample) -> Row:
+        where = {"cpu": event.cpu, "globalTid": self._tid(event.pid, event.tid)}
+        return {"id": index + 1, "start": event.start, "threadState": event.state, "cpuCycles": 1, **where}
+
     def thread_name(self, named: ThreadName) -> Row:
         return {
             "nameId": self._strings.id(named.name),
-            "priority": 20,
+            "priority": named.priority,
             "globalTid": self._tid(named.pid, named.tid),
         }
 

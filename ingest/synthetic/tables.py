@@ -34,6 +34,11 @@ TABLES: dict[str, str] = {
         start end eventType rangeId category color text:TEXT globalTid endGlobalTid textId domainId uint64Value
         int64Value doubleValue:REAL uint32Value int32Value floatValue:REAL jsonTextId jsonText:TEXT binaryData:TEXT""",
     "OSRT_API": "start end eventClass globalTid nameId returnValue nestingLevel callchainId",
+    "SCHED_EVENTS": "start cpu isSchedIn globalTid threadState threadBlock",
+    "COMPOSITE_EVENTS": "id:KEY start cpu threadState globalTid cpuCycles",
+    "NVTX_PAYLOAD_SCHEMAS": "domainId schemaId name:TEXT type flags numEntries payloadSize alignTo",
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES": """
+        domainId schemaId idx flags type name:TEXT description:TEXT arrayOrUnionDetail offset""",
     "META_DATA_CAPTURE": "name:TEXT value:TEXT",
     "META_DATA_EXPORT": "name:TEXT value:TEXT",
 }
@@ -60,10 +65,13 @@ ABSENT_IN_2021 = frozenset(
         "TARGET_INFO_CUDA_DEVICE",
         "META_DATA_CAPTURE",
         "META_DATA_EXPORT",
+        "NVTX_PAYLOAD_SCHEMAS",
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES",
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     }
 )
 OLD_COLUMNS = {
+    "SCHED_EVENTS": "start cpu isSchedIn globalTid",
     "OSRT_API": "start end eventClass globalTid correlationId nameId returnValue nestingLevel callchainId",
 }
 
@@ -122,6 +130,19 @@ ENUMS: dict[str, list[tuple[int, str, str]]] = {
         (1, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_DEFAULT", "Default stream"),
         (2, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING", "Non-blocking stream"),
         (3, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL", "Null stream"),
+    ],
+    "ENUM_SAMPLING_THREAD_STATE": [
+        (0, "Unknown", "Unknown"),
+        (1, "Running", "Running"),
+        (2, "Interruptible", "Interruptible"),
+        (3, "Uninterruptible", "Uninterruptible"),
+        (4, "Stopped", "Stopped"),
+        (5, "Terminated", "Terminated"),
+        (6, "Unscheduled", "Unscheduled"),
+        (7, "Waiting", "Waiting"),
+        (8, "OSRuntime", "OS runtime"),
+        (9, "Initialized", "Initialized"),
+        (10, "Transition", "Transition"),
     ],
     "ENUM_NSYS_EVENT_TYPE": [
         (33, "NvtxCategory", "NvtxCategory"),

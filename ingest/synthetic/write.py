@@ -98,7 +98,10 @@ def _columns(table: str, rows: list[Row], layout: Layout) -> dict[str, str]:
         for name, value in row.items():
             if name not in columns:
                 columns[name] = _kind(value)
-    dropped = layout.drop_columns.get(table, frozenset()) | (NEW_SINCE_2021 if layout.old_schema else frozenset())
+    dropped = layout.drop_columns.get(table, frozenset())
+    if layout.old_schema:
+        newer = set(TABLES.get(table, "").split()) - set(known.split())
+        dropped |= NEW_SINCE_2021 | newer
     return {name: kind for name, kind in columns.items() if name not in dropped}
 
 

@@ -118,6 +118,10 @@ def test_what_the_capture_says_changes_the_profile() -> None:
         changed(marks=[]),
         changed(osrt_calls=DEMO.osrt_calls[1:]),
         changed(syncs=DEMO.syncs[1:]),
+        changed(running=[replace(DEMO.running[0], state=3), *DEMO.running[1:]]),
+        changed(samples=DEMO.samples[1:]),
+        changed(thread_names=[replace(DEMO.thread_names[0], name="renamed"), *DEMO.thread_names[1:]]),
+        changed(thread_names=[]),
         changed(gpus=[]),
         changed(cuda_devices=[]),
         changed(domains=[]),
@@ -129,7 +133,6 @@ def test_what_describes_the_machine_or_the_export_does_not_change_the_profile(de
     other = replace(
         DEMO,
         processes=[Process(p.pid, vm=1, name="renamed", command=("other.py",)) for p in DEMO.processes],
-        thread_names=[],
         streams=[],
         session=None,
         host="elsewhere",

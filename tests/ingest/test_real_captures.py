@@ -28,6 +28,7 @@ SOURCES = {
     "osrt": "OSRT_API",
 }
 TRUE = "start IS NOT NULL AND end >= start AND NOT (start = 0 AND end = 0)"
+HOST_EVENTS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "OSRT_API", "SCHED_EVENTS", "COMPOSITE_EVENTS")
 GPU_WORK = ("kernels", "copies", "sets", "graphs")
 Row = tuple[Any, ...]
 
@@ -70,6 +71,35 @@ def test_every_believable_row_is_there_with_its_times_and_every_other_is_counted
         )
         ((bad,),) = query(path, f"SELECT count(*) FROM {source} WHERE NOT ({TRUE})")
         assert built(path).manifest.quarantined.get(table, 0) == bad
+
+
+@captures
+def test_samples_are_those_of_the_export_and_every_stretch_of_a_thread_is_bounded_by_two_events(path: Path) -> None:
+    threads = {row["thread"]: row["global_tid"] for row in built(path).rows("threads")}
+    found = Counter(
+        (row["start"], threads[row["thread"]], row["cpu"], row["state"]) for row in built(path).rows("samples")
+    )
+    sampled, scheduled = (table in tables(path) for table in ("COMPOSITE_EVENTS", "SCHED_EVENTS"))
+    samples = query(path, "SELECT start, globalTid, cpu, threadState FROM COMPOSITE_EVENTS") if sampled else []
+    switches: Counter[Row] = Counter()
+    for run in built(path).rows("running"):
+        switches[run["start"], threads[run["thread"]], 1] += 1
+        switches[run["end"], threads[run["thread"]], 0] += 1
+    events = query(path, "SELECT start, globalTid, isSchedIn FROM SCHED_EVENTS") if scheduled else []
+    assert found == Counter(samples)
+    assert switches == Counter(events)  # in these captures every event has its counterpart
+    coverage = built(path).manifest.coverage
+    assert (coverage["samples"] is Coverage.RECORDED) == sampled
+    assert (coverage["sched"] is Coverage.RECORDED) == scheduled
+
+
+@captures
+def test_threads_are_called_what_the_export_calls_them(path: Path) -> None:
+    names: dict[int, str] = {}
+    if "ThreadNames" in tables(path):
+        names = dict(query(path, "SELECT globalTid, value FROM ThreadNames JOIN StringIds ON id = nameId"))
+    found = dict(built(path).named("threads", "global_tid", "name"))
+    assert found == {tid: names.get(tid) for tid in found}
 
 
 @captures
@@ -232,6 +262,12 @@ def test_only_strings_that_an_event_refers_to_are_kept(path: Path) -> None:
     referred = {
         text for table, sql in selects.items() if table in tables(path) for (text,) in query(path, sql.format(table))
     }
+    # And what those threads are called that have an event.
+    hosts = [table for table in (*HOST_EVENTS, "NVTX_EVENTS") if table in tables(path)]
+    owners = " UNION ".join(f"SELECT globalTid FROM {table}" for table in hosts)
+    if "ThreadNames" in tables(path) and owners:
+        named = f"SELECT value FROM ThreadNames JOIN StringIds ON id = nameId WHERE globalTid IN ({owners})"
+        referred |= {text for (text,) in query(path, named)}
     derived = {shown(text) for text in referred if text} | {""}
     domains = {text.partition(":")[0] for text in kept if ":" in text}
     for text in kept - referred - derived:

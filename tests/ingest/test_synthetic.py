@@ -90,7 +90,29 @@ def test_tables_have_the_columns_of_the_real_export(
     shared = written.keys() & expected.keys()
     assert len(shared) >= (9 if old_schema else 20)
     assert {table: written[table] for table in shared} == {table: expected[table] for table in shared}
-    assert written.keys() - shared <= {"OSRT_API", "NVTX_EVENTS"}
+    payloads = {"NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"}
+    assert written.keys() - shared <= {"OSRT_API", "NVTX_EVENTS", "SCHED_EVENTS", "COMPOSITE_EVENTS", *payloads}
+
+
+def test_payload_schemas_have_the_columns_and_the_fields_of_a_real_export(
+    demo: tuple[Capture, Truth], demo_file: Path
+) -> None:
+    expected, written = columns_of(real("h100x2_nccl_2026.2.sqlite")), columns_of(demo_file)
+    for table in ("NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "NVTX_EVENTS"):
+        assert written[table] == expected[table]
+    query = "SELECT name, type, offset FROM NVTX_PAYLOAD_SCHEMA_ENTRIES"
+    with read_only(real("h100x2_nccl_2026.2.sqlite")) as reference, read_only(demo_file) as database:
+        assert set(database.execute(query)) <= set(reference.execute(query))
+
+
+def test_samples_and_old_scheduler_events_have_the_columns_of_a_real_export(
+    demo: tuple[Capture, Truth], tmp_path: Path
+) -> None:
+    written = columns_of(write_sqlite(demo[0], tmp_path / "a.sqlite", layout=Layout(old_schema=True)))
+    for reference in ("cpu_samples_2023.4.sqlite", "old_schema_2021_b.sqlite"):
+        expected = columns_of(real(reference))
+        for table in ("SCHED_EVENTS", "COMPOSITE_EVENTS", "ThreadNames"):
+            assert written[table] == expected[table]
 
 
 def test_labels_agree_with_the_real_export(demo_file: Path) -> None:
@@ -207,11 +229,11 @@ def test_an_environment_stands_wherever_real_exports_leak_it(tmp_path: Path) -> 
 
 def test_other_tables_and_columns_can_be_added(tmp_path: Path) -> None:
     extra: dict[str, list[dict[str, object]]] = {
-        "SCHED_EVENTS": [{"start": 5, "cpu": 0, "isSchedIn": 1, "note": "x"}],
+        "GENERIC_EVENTS": [{"start": 5, "cpu": 0, "isSchedIn": 1, "note": "x"}],
         "OSRT_API": [{"start": 1, "end": 2, "colour": 0.5}],
     }
     columns = columns_of(write_sqlite(Capture(extra_tables=extra), tmp_path / "a.sqlite"))
-    assert columns["SCHED_EVENTS"] == [
+    assert columns["GENERIC_EVENTS"] == [
         ("start", "INTEGER"),
         ("cpu", "INTEGER"),
         ("isSchedIn", "INTEGER"),
