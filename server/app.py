@@ -12,6 +12,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -42,14 +44,17 @@ TOOLS_TTL_MS = 3_600_000
 logger = logging.getLogger(__name__)
 
 
-def build_server(open_workspace: Callable[[], Workspace], limits: Limits | None = None) -> Server[Any]:
-    """A server over every registered skill.
+def build_server(
+    open_workspace: Callable[[], Workspace], limits: Limits | None = None, skills_directory: Path | None = None
+) -> Server[Any]:
+    """A server over every registered skill, and the custom ones of a directory, read when tools are first asked for.
 
     Args:
         open_workspace: makes the library and the ledger, at the first call.
         limits: limits of calls.
+        skills_directory: where custom skills are; None for none.
     """
-    catalogue = Once(_load_catalogue)
+    catalogue = Once(partial(_load_catalogue, skills_directory))
     workspace = Once(open_workspace)
     calls = Calls(limits or Limits())
     prepared = threading.Event()
@@ -94,10 +99,10 @@ def build_server(open_workspace: Callable[[], Workspace], limits: Limits | None 
     )
 
 
-def _load_catalogue() -> Catalogue:
+def _load_catalogue(skills_directory: Path | None) -> Catalogue:
     from .catalogue import load_catalogue
 
-    return load_catalogue()
+    return load_catalogue(skills_directory)
 
 
 def _load_runner() -> Callable[..., dict[str, Any]]:

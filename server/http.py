@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -46,7 +47,7 @@ def http_app(server: Server[Any], address: Address, limits: Limits) -> Starlette
     return app
 
 
-def serve_http(open_workspace: Callable[[], Workspace], address: Address) -> None:
+def serve_http(open_workspace: Callable[[], Workspace], address: Address, skills_directory: Path | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then give running calls `STOP_S` to end, and interrupt them.
 
     Raises:
@@ -56,7 +57,7 @@ def serve_http(open_workspace: Callable[[], Workspace], address: Address) -> Non
     limits = limits_from_environment()
     with _listening(address) as listener:
         address = replace(address, port=listener.getsockname()[1])
-        app = http_app(build_server(open_workspace, limits), address, limits)
+        app = http_app(build_server(open_workspace, limits, skills_directory), address, limits)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs stopped calls as failures, with traces
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=STOP_S

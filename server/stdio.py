@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def serve_stdio(open_workspace: Callable[[], Workspace]) -> None:
+def serve_stdio(open_workspace: Callable[[], Workspace], skills_directory: Path | None = None) -> None:
     """Serve one client until it closes stdin; a call that is running then is stopped, and left behind if it won't.
 
     The transport points descriptors 0 and 1 at the null device and at stderr meanwhile, so that no library and no
@@ -29,7 +30,7 @@ def serve_stdio(open_workspace: Callable[[], Workspace]) -> None:
     """
     log_to_stderr()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a handler of Python's would wait for stdin (python-sdk issue 3551)
-    server = build_server(open_workspace, limits_from_environment())
+    server = build_server(open_workspace, limits_from_environment(), skills_directory)
 
     async def serve() -> None:
         async with stdio_server() as (read, write):

@@ -122,6 +122,8 @@ def input_schema(skill: Skill) -> dict[str, Any]:
     properties |= own
     if skill.window != "none":
         properties |= _SCOPE_PROPERTIES
+        if not skill.devices:
+            del properties["device"]
     if skill.row is not None:
         properties |= {**_PAGE_PROPERTIES, "max_rows": {**_PAGE_PROPERTIES["max_rows"], "default": skill.max_rows}}
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -59,6 +59,7 @@ class Skill:
         tables: models of further tables by name.
         needs: kinds of event (keys of `Manifest.coverage`) without which it abstains.
         window: the default window; "none" means no scope parameters but `profile`.
+        devices: whether one device can be asked for, where there is a window at all.
         profile: whether it takes a profile at all.
         without_profile: whether it answers without one too.
         max_rows: default number of rows.
@@ -78,6 +79,7 @@ class Skill:
     tables: Mapping[str, type[Row]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     window: WindowKind = "gpu"
+    devices: bool = True
     profile: bool = True
     without_profile: bool = False
     max_rows: int = 20

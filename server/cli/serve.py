@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..address import Address, parse_address
-from .running import chosen_nsys, nsys_option
+from .running import chosen_nsys, chosen_skills, nsys_option, skills_option
 
 
 def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> Address | None:
@@ -35,6 +35,7 @@ def _address(_context: click.Context, _option: click.Parameter, text: str | None
     help="Open captures only from this directory (repeatable); from anywhere without it.",
 )
 @nsys_option
+@skills_option
 def serve(address: Address | None, roots: tuple[Path, ...]) -> None:
     """Serve MCP over stdin and stdout, or over HTTP."""
     from ..workspace import open_workspace
@@ -48,7 +49,7 @@ def serve(address: Address | None, roots: tuple[Path, ...]) -> None:
         click.echo("Serving MCP on stdin and stdout: an MCP client starts this command. Ctrl-C ends it.", err=True)
     from ..stdio import serve_stdio
 
-    serve_stdio(partial(open_workspace, roots, nsys=chosen_nsys()))
+    serve_stdio(partial(open_workspace, roots, nsys=chosen_nsys()), chosen_skills())
 
 
 def _serve_http(roots: tuple[Path, ...], address: Address) -> None:
@@ -56,6 +57,6 @@ def _serve_http(roots: tuple[Path, ...], address: Address) -> None:
     from ..workspace import open_workspace
 
     try:
-        serve_http(partial(open_workspace, roots, nsys=chosen_nsys()), address)
+        serve_http(partial(open_workspace, roots, nsys=chosen_nsys()), address, chosen_skills())
     except OSError as error:
         raise click.ClickException(f"{address.host}:{address.port} cannot be listened on: {error.strerror}") from None
