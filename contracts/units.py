@@ -15,6 +15,8 @@ half to even, on the way out:
 | FACTOR | a ratio | 4 decimals |
 | TFLOPS | FLOP per nanosecond | 3 decimals, TFLOPS = 10^12 FLOP/s |
 | FLOP | int | the same integer (a string beyond 2^53) |
+| INTEGER | int | the same integer (a string beyond 2^53); of custom skills, which say no unit |
+| NUMBER | a ratio | 6 decimals; of custom skills, which say no unit |
 | TEXT | str | cleaned of control characters, capped |
 | FLAG | bool | true or false |
 | CITED | a value of another result, as that one shows it | the same |
@@ -54,6 +56,8 @@ class Unit(Enum):
     TFLOPS = "tflops"
     FLOP = "flop"
     CITED = "cited"
+    INTEGER = "integer"
+    NUMBER = "number"
 
 
 Text = Annotated[str, Unit.TEXT]
@@ -73,6 +77,8 @@ Factor = Annotated[float, Unit.FACTOR]
 Tflops = Annotated[float, Unit.TFLOPS]
 Flop = Annotated[int, Unit.FLOP]
 Cited = Annotated[float, Unit.CITED]
+Integer = Annotated[int, Unit.INTEGER]
+Number = Annotated[float, Unit.NUMBER]
 
 _INTEGER = {"type": "integer"}
 _LARGE_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]+$"}]}
@@ -86,6 +92,7 @@ _JSON_SCHEMA: dict[Unit, dict[str, Any]] = {
     Unit.BYTES: _LARGE_INTEGER,
     Unit.FLOP: _LARGE_INTEGER,
     Unit.CITED: {"anyOf": [{"type": "number"}, {"type": "string"}]},
+    Unit.INTEGER: _LARGE_INTEGER,
     Unit.S: {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^-?[0-9]+\\.[0-9]{9}$"}]},
     Unit.PCT: {"type": "number", "minimum": 0, "maximum": 100},
 }
@@ -141,6 +148,8 @@ _PRESENT: dict[Unit, Callable[[Any], object]] = {
     Unit.TFLOPS: lambda v: _decimal(v, 10**3, 3),
     Unit.FLOP: lambda v: safe_integer(round(v)),
     Unit.CITED: lambda v: v,
+    Unit.INTEGER: safe_integer,
+    Unit.NUMBER: lambda v: _decimal(v, 1, 6),
 }
 
 

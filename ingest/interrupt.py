@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import duckdb
 
@@ -36,6 +37,13 @@ def reading_profile() -> Iterator[None]:
         raise gone() from None
 
 
+class Interruptible(Protocol):
+    """What can be stopped from another thread: a DuckDB cursor, or a child process."""
+
+    def interrupt(self) -> None:
+        """Stop what is running."""
+
+
 class Interrupt:
     """Set by the caller of a skill or an ingest (client cancelled, deadline passed); seen by the worker thread.
 
@@ -46,7 +54,7 @@ class Interrupt:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._code: ErrorCode | None = None
-        self._cursors: list[duckdb.DuckDBPyConnection] = []
+        self._cursors: list[Interruptible] = []
 
     def set(self, code: ErrorCode = ErrorCode.CANCELLED) -> None:
         """Stop the work; `code` is CANCELLED or TIMEOUT."""
@@ -79,7 +87,7 @@ class Interrupt:
             )
 
     @contextmanager
-    def track(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    def track(self, cursor: Interruptible) -> Iterator[None]:
         """While the block runs, `set` interrupts this cursor; the interruption arrives as the coded error."""
         with self._lock:
             self._cursors.append(cursor)

@@ -21,7 +21,7 @@ _ANNOTATIONS = types.ToolAnnotations(
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What a server offers: its skills by name, in the fixed order of the registry, and its tools."""
+    """What a server offers: its skills by name, in a fixed order, and its tools."""
 
     skills: dict[str, Skill]
     tools: list[types.Tool]

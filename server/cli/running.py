@@ -57,6 +57,28 @@ def chosen_nsys() -> Path | None:
     return chosen
 
 
+_SKILLS = f"{__name__}.skills"
+"""Where the choice of `--skills-dir` stands in click's context."""
+
+
+def skills_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option `--skills-dir DIR`, for `chosen_skills`."""
+    return click.option(
+        "--skills-dir",
+        type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+        expose_value=False,
+        callback=lambda context, _option, value: context.meta.update({_SKILLS: value}),
+        help="The directory of custom skills; else NSYS_EVIDENCE_SKILLS_DIR, else the user's configuration directory.",
+    )(command)
+
+
+def chosen_skills() -> Path:
+    """The directory of custom skills."""
+    from ...tools.custom.place import skills_directory
+
+    return skills_directory(click.get_current_context().meta.get(_SKILLS))
+
+
 def coded(command: Callable[P, R]) -> Callable[P, R]:
     """Turn what goes wrong into a coded error on stderr, or on stdout where JSON was asked for, and exit code 1."""
 

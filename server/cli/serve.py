@@ -10,7 +10,7 @@ import click
 
 from ..address import Address, parse_address
 from ..surface import Surface, parse_toolsets
-from .running import chosen_nsys, nsys_option
+from .running import chosen_nsys, chosen_skills, nsys_option, skills_option
 
 
 def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> Address | None:
@@ -59,6 +59,7 @@ def _toolsets(_context: click.Context, _option: click.Parameter, text: str | Non
     "utilisation, analysis. get_evidence, profile_info and list_profiles are always there.",
 )
 @nsys_option
+@skills_option
 def serve(address: Address | None, roots: tuple[Path, ...], shape: str, toolsets: tuple[str, ...]) -> None:
     """Serve MCP over stdin and stdout, or over HTTP.
 
@@ -66,7 +67,7 @@ def serve(address: Address | None, roots: tuple[Path, ...], shape: str, toolsets
     """
     from ..workspace import open_workspace
 
-    surface = Surface(toolsets, compact=shape == "compact")
+    surface = Surface(toolsets, shape == "compact", chosen_skills())
     if address is not None:
         if not roots:
             raise click.UsageError("--http needs --root DIR: whoever can connect may read captures, but only below it")
