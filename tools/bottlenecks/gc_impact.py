@@ -128,7 +128,8 @@ def _ranges(call: Call[NoParams], table: str) -> str:
     def named(expression: str) -> str:
         return f"name IN (SELECT id FROM strings WHERE regexp_matches(value, '(?i)^(?:{expression})'))"
 
-    return f"""SELECT 2 * name + 1 AS key, process, start, "end" FROM {table} JOIN threads USING (thread)
+    return f"""SELECT 2 * name + 1 AS key, process, start, "end" FROM {table}
+        JOIN (SELECT thread, process FROM threads) USING (thread)
         WHERE CASE WHEN domain = 0 THEN {named(pattern)} ELSE {named(in_domain)} END AND {of_processes(call)}"""
 
 

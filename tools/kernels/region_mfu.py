@@ -185,7 +185,7 @@ def _range(call: Call[RegionMfuParams]) -> _Region | None:
     if not call.profile.recorded("nvtx"):
         raise AbstentionError(f"{KIND_NAMES['nvtx']} not recorded in this capture", ["nvtx"], CAPTURE_HINTS["nvtx"])
     params = call.params
-    matching = f"""FROM nvtx_ranges JOIN threads USING (thread)
+    matching = f"""FROM nvtx_ranges JOIN (SELECT thread, process, pid, tid FROM threads) USING (thread)
         WHERE name IN (SELECT id FROM strings WHERE {_matches(params, "value")}) AND {call.starts_in_window}"""
     counts = call.sql(
         f"""SELECT process, any_value(pid), count(*), count(DISTINCT name) {matching} GROUP BY process""", [params.name]
