@@ -12,7 +12,7 @@ from ..contracts.envelope import envelope_schema
 from ..contracts.errors import ErrorCode, EvidenceError
 from ..contracts.units import Unit
 from ..tools.arguments import COMMON_PROPERTIES, check_values, input_schema
-from ..tools.registry import CATEGORIES, Skill
+from ..tools.registry import Skill
 from .pages import describe
 
 Skills = Mapping[str, Skill]
@@ -50,8 +50,8 @@ def _object(properties: Json, *required: str, closed: bool = True) -> Json:
 
 def list_input(skills: Skills) -> Json:
     """The input schema of `list_skills`."""
-    offered = {skill.category for skill in skills.values()}
-    return _object({"category": {"type": "string", "enum": [name for name in CATEGORIES if name in offered]}})
+    offered = dict.fromkeys(skill.category for skill in skills.values())
+    return _object({"category": {"type": "string", "enum": list(offered)}})
 
 
 def list_output() -> Json:

@@ -10,7 +10,7 @@ from ..contracts.columns import NoTotals, Row, columns_of
 from ..contracts.glossary import WORDS_FOR_TIME
 from ..tools.arguments import input_schema
 from ..tools.capture_hints import KIND_NAMES
-from ..tools.registry import CATEGORIES, Skill
+from ..tools.registry import Skill
 
 _WORDS = "".join(f"\n| {word} | {meaning} |" for word, meaning in WORDS_FOR_TIME.items())
 
@@ -37,12 +37,11 @@ def describe(skill: Skill) -> str:
 def contents_page(skills: Mapping[str, Skill], address: str) -> str:
     """What holds for all skills, and a line for each with a link to its page, at `address` with its name filled in."""
     parts = ["# Skills\n", INTRODUCTION]
-    for category in CATEGORIES:
+    for category in dict.fromkeys(skill.category for skill in skills.values()):
         found = [skill for skill in skills.values() if skill.category == category]
-        if found:
-            parts.append(f"## {category}\n")
-            parts += [f"- [`{s.name}`]({address.format(name=s.name)}): {describe(s)}" for s in found]
-            parts.append("")
+        parts.append(f"## {category}\n")
+        parts += [f"- [`{s.name}`]({address.format(name=s.name)}): {describe(s)}" for s in found]
+        parts.append("")
     return "\n".join(parts)
 
 
