@@ -210,6 +210,8 @@ def test_a_collective_without_a_recorded_call_counts_as_none_and_is_said() -> No
     ]
     assert envelope["totals"]["without_call"] == 1
     assert any("1 collectives have no recorded launching call" in note for note in envelope["notes"])
+    outside = ask("nccl_compile_context_breakdown", written(launched()))["totals"]
+    assert (outside["none"], outside["without_call"]) == (1, 0)
 
 
 # What may be missing.
