@@ -187,6 +187,11 @@ def test_a_copy_across_buckets_counts_in_each_its_bytes_in_the_first_and_its_tim
     assert [row["gb_per_s"] for row in rows] == [0.004, None, None]
 
 
+def test_the_last_bucket_ends_with_the_window() -> None:
+    [_, row] = rows_of(ask("h2d_distribution", window_of(copy(0, 4, MEGA)), trim=[2, 3.5]))
+    assert (row["bucket"], row["start_s"], row["busy_ms"]) == (1, 3.0, 500.0)
+
+
 def test_copies_at_once_take_their_time_once() -> None:
     [row] = rows_of(ask("h2d_distribution", window_of(copy(0, 0.5, MEGA), copy(0.25, 0.75, MEGA))))
     assert (row["ops"], row["busy_ms"]) == (2, 750.0)
