@@ -177,6 +177,16 @@ def test_ranges_open_at_once_cover_the_window_once_and_pytorchs_counters_are_cut
     assert (row["path"], row["overlap_pct"], row["limits"]) == ("aten::mm", 60.0, "2 ranges have this path")
 
 
+def test_each_path_has_its_own_time_open_whatever_else_is_open_meanwhile() -> None:
+    capture = Capture(
+        [kernel(0, 100, 1), kernel(0, 100, 2)],
+        calls=[call(5, 6, 1), Call(7 * US, 8 * US, 101, 102, "cudaLaunchKernel_v7000", 2)],
+        ranges=[named(0, 60, "first"), Range(0, 50 * US, 101, 102, "second")],
+    )
+    rows = rows_of(asked(written(capture), 0, 100 * US))
+    assert {row["path"]: row["overlap_pct"] for row in rows} == {"first": 60.0, "second": 50.0}
+
+
 def test_where_ranges_of_two_domains_cross_a_range_counts_once_for_a_path() -> None:
     capture = Capture(
         [kernel(100, 110, 1), kernel(110, 120, 2)],

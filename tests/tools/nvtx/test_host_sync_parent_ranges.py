@@ -164,6 +164,12 @@ def test_item_and_what_it_calls_are_one_synchronisation_of_the_range_around_it()
     assert owners(Capture(ranges=ranges, calls=[wait(30, 40)])) == [("step", 1, 0.05, "aten::item")]
 
 
+def test_a_match_that_begins_and_ends_with_the_one_around_it_is_not_counted_again() -> None:
+    ranges = [span(0, 100, "step"), span(10, 60, "aten::item"), span(10, 60, "aten::_local_scalar_dense")]
+    [row] = owners(Capture(ranges=ranges, calls=[wait(10, 60)]))
+    assert row[:3] == ("step", 1, 0.05)
+
+
 def test_a_wait_is_that_of_the_nearest_range_and_of_no_other_thread() -> None:
     ranges = [span(0, 100, "step"), span(10, 60, "aten::copy_, op_id = 3"), span(0, 100, "loader", tid=102)]
     calls = [wait(20, 30), wait(70, 75), wait(10, 20, tid=103)]

@@ -265,6 +265,16 @@ def test_projected_time_is_from_first_start_to_last_end_pauses_included_and_host
     assert (row["projected_ms"], row["host_ms"], row["inclusive_ms"], row["gpu_ops"]) == (0.06, 0.02, 0.02, 3)
 
 
+def test_an_instance_of_which_a_window_shows_only_an_instant_counts() -> None:
+    capture = Capture(
+        [kernel(100, 110, 1), kernel(120, 120, 2), kernel(150, 160, None)],
+        calls=[call(5, 6, 1), call(7, 8, 2)],
+        ranges=[named(0, 20, "step")],
+    )
+    [row] = regions(capture, trim=["0.00012", "0.00013"])
+    assert (row["instances"], row["gpu_ops"], row["projected_ms"], row["med_ms"]) == (1, 1, 0.0, 0.02)
+
+
 def test_a_range_within_one_of_its_name_counts_work_twice_but_its_share_stays_a_share() -> None:
     capture = Capture([kernel(100, 110, 1)], calls=[call(5, 6, 1)], ranges=[named(0, 20, "f"), named(1, 10, "f")])
     envelope = ask("nvtx_layer_breakdown", written(capture), auto_depth=False)
