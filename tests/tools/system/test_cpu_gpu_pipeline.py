@@ -255,6 +255,13 @@ def test_a_copy_ends_a_gap_for_the_thread_that_called_it_though_it_launches_no_k
     assert envelope["totals"]["launches"] == 1
 
 
+def test_of_a_kernel_and_a_copy_that_end_a_gap_together_the_kernel_counts() -> None:
+    copy = Copy(50 * US, 60 * US, 0, 1, 3, 2, 101, 4096, 1)
+    calls = [launch(10, 20, 1), launch(45, 49, 2, tid=102, api="cudaMemcpyAsync_v3020")]
+    capture = Capture([kernel(0, 1, None), kernel(50, 51, 1)], [copy], calls=calls)
+    assert gap_totals(capture) == {"starved": (0, 0.0), "queued": (1, 0.049), "other": (0, 0.0)}
+
+
 def test_a_gap_that_the_window_ends_is_nobodys_and_one_that_it_begins_is_cut() -> None:
     capture = Capture([kernel(0, 1, None), kernel(100, 101, 1), kernel(200, 201, 2)], calls=[launch(95, 99, 1)])
     assert gap_totals(capture, trim=["0.00008", "0.00015"]) == {
