@@ -143,7 +143,7 @@ _PRESENT: dict[Unit, Callable[[Any], object]] = {
     Unit.FACTOR: lambda v: _decimal(v, 1, 4),
     Unit.TFLOPS: lambda v: _decimal(v, 10**3, 3),
     Unit.FLOP: lambda v: safe_integer(round(v)),
-    Unit.INTEGER: safe_integer,
+    Unit.INTEGER: lambda v: safe_integer(round(v)),
     Unit.NUMBER: lambda v: _decimal(v, 1, 6),
 }
 
