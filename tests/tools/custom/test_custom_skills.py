@@ -146,6 +146,9 @@ def plain() -> dict[str, Skill]:
         "ordered": "SELECT start, gpu FROM kernels ORDER BY gpu DESC",
         "cut": "SELECT gpu, start FROM kernels ORDER BY gpu LIMIT 2",
         "cut without an order": "SELECT start, gpu FROM kernels LIMIT 2",
+        "against the order of the table": "SELECT -start AS s FROM kernels",
+        "ties against the order of the table": "SELECT gpu, -start AS s FROM kernels ORDER BY gpu DESC",
+        "a cut of ties": "SELECT gpu, -start AS s FROM kernels ORDER BY gpu LIMIT 2",
         "a page of a cut": "SELECT start FROM kernels LIMIT 2 OFFSET 1",
         "order by all": "SELECT gpu, start FROM kernels ORDER BY ALL DESC",
         "a union": "SELECT gpu AS a FROM kernels UNION ALL SELECT 9 AS a ORDER BY a DESC",
@@ -185,6 +188,9 @@ def test_rows_have_a_total_order_its_own_first_then_every_column(plain: dict[str
 
     assert [row[0] for row in rows("all kernels")] == [0, 5_000, 30_000]
     assert rows("ordered") == [[5_000, 1], [30_000, 1], [0, 0]]
+    assert rows("against the order of the table") == [[-30_000], [-5_000], [0]]
+    assert rows("ties against the order of the table") == [[1, -30_000], [1, -5_000], [0, 0]]
+    assert rows("a cut of ties") == [[0, 0], [1, -30_000]]
     assert rows("cut") == [[0, 0], [1, 5_000]]
     assert rows("cut without an order") == [[0, 0], [5_000, 1]]
     assert rows("a page of a cut") == [[5_000], [30_000]]
