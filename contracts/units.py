@@ -148,7 +148,7 @@ _PRESENT: dict[Unit, Callable[[Any], object]] = {
     Unit.TFLOPS: lambda v: _decimal(v, 10**3, 3),
     Unit.FLOP: lambda v: safe_integer(round(v)),
     Unit.CITED: lambda v: v,
-    Unit.INTEGER: safe_integer,
+    Unit.INTEGER: lambda v: safe_integer(round(v)),
     Unit.NUMBER: lambda v: _decimal(v, 1, 6),
 }
 

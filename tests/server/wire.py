@@ -21,7 +21,7 @@ PROTOCOL = "2025-11-25"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server keeps its cache and its evidence."""
+    """Where a server keeps its cache, its evidence and its custom skills."""
 
     directory: Path
 
@@ -31,7 +31,17 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"NSYS_EVIDENCE_CACHE": str(self.cache), "NSYS_EVIDENCE_STATE": str(self.directory / "state")}
+        return {
+            "NSYS_EVIDENCE_CACHE": str(self.cache),
+            "NSYS_EVIDENCE_STATE": str(self.directory / "state"),
+            "NSYS_EVIDENCE_SKILLS_DIR": str(self.skills),
+            "PYTHONPATH": os.environ["PYTHONPATH"],
+        }
+
+    @property
+    def skills(self) -> Path:
+        """The directory of custom skills."""
+        return self.directory / "skills"
 
 
 @asynccontextmanager
