@@ -24,6 +24,11 @@ class Roots:
         """Whether there is no fence."""
         return self._directories is None
 
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The directories, free of links; none where there is no fence."""
+        return self._directories or ()
+
     def resolve(self, reference: str) -> Path:
         """The path that a caller means, free of links and of `..`, below one of the directories.
 

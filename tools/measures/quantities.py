@@ -14,7 +14,8 @@ from ...contracts.wire import safe_integer
 
 _DECIMAL = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _LONGEST = 40
-_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "string", "maxLength": _LONGEST}]}
+_NUMBER_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "maxLength": _LONGEST}]})
+_NUMBER = WithJsonSchema({"type": "number"})
 
 
 def _within(least: Decimal, most: Decimal) -> Callable[[object], Decimal]:
@@ -32,8 +33,9 @@ def _shown(number: Decimal) -> str:
     return f"{number:f}" if number < 10**6 else f"{number.normalize():e}"
 
 
-def _dumped(number: Decimal) -> int | str:
+def _dumped(given: Decimal | int) -> int | str:
     """Equal numbers alike, however they were written."""
+    number = Decimal(given)
     if number == number.to_integral_value():
         return safe_integer(int(number))
     return f"{number.normalize():f}"
@@ -41,25 +43,28 @@ def _dumped(number: Decimal) -> int | str:
 
 _DUMPED = PlainSerializer(_dumped)
 
-FlopCount = Annotated[
-    Decimal, BeforeValidator(_within(Decimal(1), Decimal("1e30"))), _DUMPED, WithJsonSchema(dict(_SCHEMA))
-]
+FlopCount = Annotated[Decimal, BeforeValidator(_within(Decimal("1"), Decimal("1e30"))), _DUMPED, _NUMBER_OR_TEXT]
 """FLOPs: a number or decimal text from 1 to 1e30."""
 
-ByteCount = Annotated[
-    Decimal, BeforeValidator(_within(Decimal(1), Decimal("1e24"))), _DUMPED, WithJsonSchema(dict(_SCHEMA))
-]
+ByteCount = Annotated[Decimal, BeforeValidator(_within(Decimal("1"), Decimal("1e24"))), _DUMPED, _NUMBER_OR_TEXT]
 """Bytes moved: a number or decimal text from 1 to 1e24."""
 
-Rate = Annotated[
-    Decimal, BeforeValidator(_within(Decimal("0.001"), Decimal("1e6"))), _DUMPED, WithJsonSchema(dict(_SCHEMA))
-]
-"""A peak in TFLOPS or GB/s: a number or decimal text from 0.001 to 1e6."""
+Rate = Annotated[Decimal, BeforeValidator(_within(Decimal("0.001"), Decimal("1e6"))), _DUMPED, _NUMBER]
+"""A peak in TFLOPS or GB/s: from 0.001 to 1e6."""
 
-Milliseconds = Annotated[
-    Decimal, BeforeValidator(_within(Decimal(0), Decimal("1e12"))), _DUMPED, WithJsonSchema(dict(_SCHEMA))
+Milliseconds = Annotated[Decimal, BeforeValidator(_within(Decimal("0"), Decimal("1e12"))), _DUMPED, _NUMBER]
+"""A time in ms, from 0 to 1e12."""
+
+PositiveMilliseconds = Annotated[
+    Decimal, BeforeValidator(_within(Decimal("0.000001"), Decimal("1e12"))), _DUMPED, _NUMBER
 ]
-"""A time in ms: a number or decimal text from 0 to 1e12."""
+"""A time in ms of a nanosecond at least, to 1e12."""
+
+Percent = Annotated[Decimal, BeforeValidator(_within(Decimal("0"), Decimal("100"))), _DUMPED, _NUMBER]
+"""A share from 0 to 100."""
+
+Gigabytes = Annotated[Decimal, BeforeValidator(_within(Decimal("0"), Decimal("1e6"))), _DUMPED, _NUMBER]
+"""A size in units of 10^9, from 0 to 1e6."""
 
 
 def in_percent(share: Fraction) -> str:

@@ -65,7 +65,7 @@ def test_figures_of_an_h100_by_hand() -> None:
 
 def test_at_the_ridge_compute_is_the_bound() -> None:
     capture = on_h100(kernel(0, 10))
-    at = {"theoretical_flops": 200, "peak_tflops": "0.2", "hbm_bw_gbps": 100}
+    at = {"theoretical_flops": 200, "peak_tflops": 0.2, "hbm_bw_gbps": 100}
     assert rows_of(ask("arithmetic_intensity", capture, bytes_moved=100, **at))[0]["bound"] == "compute"
     assert rows_of(ask("arithmetic_intensity", capture, bytes_moved=101, **at))[0]["bound"] == "memory"
 
