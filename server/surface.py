@@ -22,10 +22,10 @@ class Surface:
     """What a server offers, from its start to its end.
 
     Attributes:
-        toolsets: categories of skills that are offered; none for all of them.
+        toolsets: categories of skills that are offered, of custom ones too; none for all of them.
         compact: whether the skills are behind `list_skills`, `describe_skill` and `run_skill`, for clients with a limit
             on the number of tools.
-        skills_directory: where custom skills are, which are offered beside all others; None for none.
+        skills_directory: where custom skills are; None for none.
     """
 
     toolsets: tuple[str, ...] = ()
@@ -36,12 +36,11 @@ class Surface:
         """The skills that are offered: in the order of the registry, then custom ones in the order of their names."""
         from ..tools.registry import all_skills
 
-        offered = {
+        return {
             name: skill
-            for name, skill in all_skills().items()
+            for name, skill in {**all_skills(), **_custom_skills(self.skills_directory)}.items()
             if not self.toolsets or skill.category in self.toolsets or name in ALWAYS
         }
-        return {**offered, **_custom_skills(self.skills_directory)}
 
 
 def _custom_skills(directory: Path | None) -> Mapping[str, Skill]:
@@ -59,10 +58,10 @@ def _custom_skills(directory: Path | None) -> Mapping[str, Skill]:
 
 def parse_toolsets(text: str) -> tuple[str, ...]:
     """Categories from a list with commas, in the order of the tool list. Raises ValueError, naming the valid ones."""
-    from ..tools.registry import CATEGORIES
+    from ..tools.custom.markdown import CUSTOM_CATEGORIES
 
     named = {part.strip() for part in text.split(",")}
-    if unknown := sorted(named - set(CATEGORIES)):
+    if unknown := sorted(named - set(CUSTOM_CATEGORIES)):
         there_is = ", ".join(repr(name) for name in unknown)
-        raise ValueError(f"there is no category {there_is}; valid ones are {', '.join(CATEGORIES)}")
-    return tuple(category for category in CATEGORIES if category in named)
+        raise ValueError(f"there is no category {there_is}; valid ones are {', '.join(CUSTOM_CATEGORIES)}")
+    return tuple(category for category in CUSTOM_CATEGORIES if category in named)

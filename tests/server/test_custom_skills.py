@@ -15,8 +15,8 @@ from mcp_types import TextContent
 from nsys_evidence.contracts.wire import dump_json
 from nsys_evidence.server.app import build_server
 from nsys_evidence.server.catalogue import load_catalogue
-from nsys_evidence.server.surface import Surface
 from nsys_evidence.server.cli import cli
+from nsys_evidence.server.surface import Surface
 from nsys_evidence.tools.registry import all_skills
 from tests.server.wire import Place, connected
 from tests.support import workspace
@@ -86,9 +86,10 @@ async def test_a_server_of_its_own_reads_the_directory_of_the_option_or_the_vari
 
 def test_a_catalogue_with_custom_skills_is_the_same_each_time(own_place: Place) -> None:
     put(own_place, "ant", "SELECT $start_ns AS a, $end_ns AS b, list_contains($gpus, 0) AS c, 'x' AS d, 0.5 AS e")
-    dumps = [[tool.model_dump_json() for tool in load_catalogue(surface=Surface(skills_directory=own_place.skills)).tools] for _ in range(2)]
+    offered = Surface(skills_directory=own_place.skills)
+    dumps = [[tool.model_dump_json() for tool in load_catalogue(surface=offered).tools] for _ in range(2)]
     assert dumps[0] == dumps[1]
-    tool = load_catalogue(surface=Surface(skills_directory=own_place.skills)).tools[-1]
+    tool = load_catalogue(surface=offered).tools[-1]
     assert tool.output_schema is not None
     for schema in (tool.input_schema, tool.output_schema):
         Draft202012Validator.check_schema(schema)

@@ -106,7 +106,7 @@ class IterationDetailTotals(Row):
     window="capture",
     scope=("device", "iteration", "marker"),
     max_rows=_SHOWN,
-    next=("gpu_idle_gaps", "nvtx_kernel_map"),
+    next=("gpu_idle_gaps", "nvtx_layer_breakdown"),
     example={"iteration": 1},
 )
 def iteration_detail(call: Call[IterationDetailParams]) -> Result:

@@ -55,7 +55,7 @@ class IterationTimingTotals(Row):
     totals=IterationTimingTotals,
     window="capture",
     scope=("device", "trim"),
-    next=("iteration_detail", "nvtx_kernel_map"),
+    next=("iteration_detail", "nvtx_layer_breakdown"),
 )
 def iteration_timing(call: Call[IterationTimingParams]) -> Result:
     """One row per iteration that starts in the window, in order; each is looked at whole.
