@@ -61,6 +61,7 @@ class Skill:
         totals: model of the totals.
         tables: models of further tables by name.
         needs: kinds of event (keys of `Manifest.coverage`) without which it abstains.
+        one_of: kinds of event, or canonical tables, of which it takes at least one; it says itself what is missing.
         window: the default window; "none" means no scope parameters but `profile`.
         scope: the scope parameters that it takes, where it has a window.
         profile: whether it takes a profile at all.
@@ -82,6 +83,7 @@ class Skill:
     totals: type[Row]
     tables: Mapping[str, type[Row]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
     window: WindowKind = "gpu"
     scope: tuple[str, ...] = SCOPE
     profile: bool = True
@@ -108,6 +110,7 @@ def skill(
     totals: type[Row] = NoTotals,
     tables: Mapping[str, type[Row]] | None = None,
     needs: tuple[str, ...] = (),
+    one_of: tuple[str, ...] = (),
     window: WindowKind = "gpu",
     scope: tuple[str, ...] = SCOPE,
     profile: bool = True,
@@ -139,6 +142,7 @@ def skill(
             totals=totals,
             tables=tables or {},
             needs=needs,
+            one_of=one_of,
             window=window,
             scope=scope,
             profile=profile,

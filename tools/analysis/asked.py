@@ -67,6 +67,21 @@ class Asked:
         """The skills that did not answer, in the order in which they were asked."""
         return list(self._unanswered.values())
 
+    @property
+    def partial(self) -> list[str]:
+        """The skills whose answers have a hole."""
+        return [
+            skill for skill, answer in self._answers.items() if answer is not None and answer["status"] == "partial"
+        ]
+
+    def count(self, skill: str, table: str | None = None) -> int:
+        """How many rows a skill has in scope, shown or not; 0 when it did not answer."""
+        envelope = self.answer(skill)
+        part = envelope if envelope is None or table is None else envelope["tables"].get(table)
+        if part is None:
+            return 0
+        return int(part["truncation"]["total_rows"]) if part["truncation"] else len(part["rows"])
+
     def why_not(self, skill: str) -> Unanswered | None:
         """Why a skill did not answer; None when it did."""
         self.answer(skill)

@@ -8,10 +8,14 @@ from fractions import Fraction
 from typing import Any
 
 from ..call import Call
+from ..kernels.tensor_cores import Usage, tensor_core_use
 from ..measures.busy import Busy, busy_of_devices, busy_together, compute_known
 from ..measures.iterations import find_iterations
 from ..thresholds.analysis import HIGH, HOTSPOT, IMBALANCE, LOW, MEDIUM, PAGEABLE, SHARED_STREAM
 from .asked import Asked, Figure
+
+H2D = 1
+"""`copies.kind` of a host-to-device copy (CUPTI's number)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +49,24 @@ class Facts:
 
     Attributes:
         asked: the other skills.
-        busy: the parts of the window, over the selected devices.
+        devices: the parts of the window of each selected device, by `gpu`.
+        busy: the same, over the selected devices.
         kernels_known: whether kernels, or graphs of them, were recorded: without them idle time is not known.
         idle: idle time by owner (`measures.idle_owners`): gaps and ns.
         steady: the same of gaps that begin after the first iteration; None where there are no iterations.
-        serialised: exposed communication of the devices whose collectives share their streams with compute, ns.
     """
 
     def __init__(self, call: Call[Any]) -> None:
         from ..measures.idle_owners import idle_by_owner  # numpy, which registering the skill must not load
 
+        self.call = call
         self.asked = Asked(call)
-        devices = busy_of_devices(call)
-        self.busy: Busy = busy_together(devices)
+        self.devices = busy_of_devices(call)
+        self.busy: Busy = busy_together(self.devices)
         self.kernels_known = compute_known(call)
         self.idle = idle_by_owner(call)
         iterations = find_iterations(call)
         self.steady = None if iterations is None else idle_by_owner(call, since=iterations.windows[0].end_ns)
-        shared = _shared_streams(call)
-        self.serialised = sum(busy.exposed_comm for gpu, busy in devices.items() if gpu in shared)
 
     def share(self, time: int) -> Fraction | None:
         """A time as a share of the window times devices."""
@@ -82,19 +85,32 @@ class Facts:
         """Figures of a skill's totals."""
         return [figure for key in keys if (figure := self.asked.total(skill, key)) is not None]
 
+    def union(self, events: str) -> int:
+        """The length of the union of events in the window on each device, summed; `events` selects `gpu` as `key`."""
+        from ..measures.intervals import union_lengths
 
-def _shared_streams(call: Call[Any]) -> set[int]:
-    """Devices whose communication is mostly on streams that more than a stray compute kernel runs on."""
+        return sum(union_lengths(self.call, events).values())
+
+    def alone(self, events: str, kind: str) -> int:
+        """The same, without what is busy of a kind meanwhile."""
+        from ..measures.uncovered import uncovered
+
+        return sum(uncovered(self.call, events, kind).values())
+
+    def kernels(self, condition: str) -> str:
+        """SQL for the kernels in scope that meet a condition."""
+        call = self.call
+        return (
+            f'SELECT gpu AS key, start, "end" FROM kernels WHERE {call.on_devices} AND {call.in_window} AND {condition}'
+        )
+
+
+def _shared_streams(call: Call[Any]) -> str:
+    """SQL for the streams that run collectives, and compute for more than a stray kernel's time."""
     time = 'sum("end" - start)'
-    rows = call.sql(
-        f"""SELECT gpu FROM (
-            SELECT gpu, coalesce({time} FILTER (comm), 0) AS comm, {time} AS whole FROM kernels
-            WHERE {call.on_devices} AND {call.in_window} GROUP BY gpu, stream)
-        GROUP BY gpu HAVING 2 * coalesce(
-                sum(comm) FILTER (100 * (whole - comm) >= {SHARED_STREAM.value} * whole), 0
-            ) >= sum(comm) AND sum(comm) > 0"""
-    )
-    return {gpu for (gpu,) in rows}
+    return f"""SELECT stream FROM kernels WHERE {call.on_devices} AND {call.in_window} GROUP BY stream
+        HAVING bool_or(comm) AND 100 * coalesce({time} FILTER (NOT comm), 0) >= {SHARED_STREAM.value} * {time}
+            AND {time} > 0"""
 
 
 def _of_idle(facts: Facts, owners: Sequence[str], figures: Sequence[Figure] = (), also: bool = True) -> Verdict:
@@ -122,29 +138,41 @@ def _exposed_copies(facts: Facts) -> Verdict:
     return Verdict(facts.share(facts.busy.copy_only), None, facts.totals("overlap_breakdown", "copy_only_ms"))
 
 
+def _serialised(facts: Facts) -> int:
+    """Exposed time of the collectives on streams that they share with compute."""
+    return facts.alone(facts.kernels(f"comm AND stream IN ({_shared_streams(facts.call)})"), "compute")
+
+
 def _exposed_comm(facts: Facts) -> Verdict:
-    time = facts.busy.exposed_comm - facts.serialised
+    time = facts.busy.exposed_comm - _serialised(facts)
     figures = facts.totals("overlap_breakdown", "exposed_comm_ms", "comm_ms", "overlap_pct")
     return Verdict(facts.share(time), time, figures)
 
 
 def _serialised_comm(facts: Facts) -> Verdict:
+    time = _serialised(facts)
     figures = facts.totals("overlap_breakdown", "exposed_comm_ms", "shared_streams")
-    return Verdict(facts.share(facts.serialised), facts.serialised, figures)
+    return Verdict(facts.share(time), time, figures)
 
 
 def _hotspot(facts: Facts) -> Verdict:
-    rows = facts.asked.rows("top_kernels")
-    if not rows:
-        return Verdict(Fraction(0), None, [])
-    part = Fraction(str(rows[0]["share_pct"].value or 0)) / 100
-    with_kernels = facts.share(facts.busy.kernel)
-    return Verdict(
-        None if with_kernels is None else part * with_kernels,
-        None,
-        [rows[0]["share_pct"], rows[0]["total_ms"]],
-        also=100 * part >= HOTSPOT.value,
+    """The compute kernel with most time: what it takes of the window, and whether that is much of all kernel time."""
+    call = facts.call
+    sums = call.sql(
+        f"""SELECT name, sum({call.clipped})::BIGINT AS time FROM kernels
+        WHERE {call.on_devices} AND {call.in_window} AND NOT comm GROUP BY name ORDER BY time DESC, name LIMIT 1"""
     )
+    [(whole,)] = call.sql(
+        f"SELECT coalesce(sum({call.clipped}), 0)::BIGINT FROM kernels WHERE {call.on_devices} AND {call.in_window}"
+    )
+    if not sums or not whole:
+        return Verdict(Fraction(0), None, [])
+    [(name, time)] = sums
+    label = call.kernel_labels([name])[name][0]
+    rows = [row for row in facts.asked.rows("top_kernels") if row["kernel"].value == label]
+    figures = [rows[0]["share_pct"], rows[0]["total_ms"]] if rows else []
+    taken = facts.union(facts.kernels(f"name = {name}"))
+    return Verdict(facts.share(taken), None, figures, also=100 * time >= HOTSPOT.value * whole)
 
 
 def _synchronous_copies(facts: Facts) -> Verdict:
@@ -154,11 +182,15 @@ def _synchronous_copies(facts: Facts) -> Verdict:
 
 
 def _steady_h2d(facts: Facts) -> Verdict:
-    figures = facts.totals("h2d_distribution", "busy_ms", "first_tenth_pct")
+    """Host-to-device copies while no kernel runs: a copy that hides beside a kernel costs nothing."""
+    call = facts.call
+    copies = (
+        f'SELECT gpu AS key, start, "end" FROM copies WHERE {call.on_devices} AND {call.in_window} AND kind = {H2D}'
+    )
     pattern = facts.totals("h2d_distribution", "pattern")
-    busy = round(Fraction(str(figures[0].value or 0)) * 10**6) if figures else 0
     steady = bool(pattern) and pattern[0].value in ("spread_out", "spike")
-    return Verdict(facts.share(busy), None, [*figures, *pattern], also=steady)
+    figures = [*facts.totals("h2d_distribution", "busy_ms", "first_tenth_pct"), *pattern]
+    return Verdict(facts.share(facts.alone(copies, "kernel")), None, figures, also=steady)
 
 
 def _steady(owner: str, skill: str, *keys: str) -> Callable[[Facts], Verdict]:
@@ -175,25 +207,23 @@ def _steady(owner: str, skill: str, *keys: str) -> Callable[[Facts], Verdict]:
 
 
 def _tensor_cores(facts: Facts) -> Verdict:
-    unused, whole = facts.totals("tensor_core_usage", "unused_ms"), facts.totals("top_kernels", "total_ms")
-    if not unused or not whole or not whole[0].number:
-        return Verdict(Fraction(0), None, unused)
-    part = Fraction(str(unused[0].value)) / Fraction(str(whole[0].value))
-    with_kernels = facts.share(facts.busy.kernel)
-    figures = [*unused, *facts.totals("tensor_core_usage", "unused_pct")]
-    return Verdict(None if with_kernels is None else min(part, Fraction(1)) * with_kernels, None, figures)
+    names = facts.call.sql("SELECT name, demangled FROM kernel_names")
+    unused = [name for name, text in names if (use := tensor_core_use(text)) and use.usage is Usage.UNUSED]
+    taken = facts.union(facts.kernels(f"name IN ({', '.join(map(str, sorted(unused)))})")) if unused else 0
+    return Verdict(facts.share(taken), None, facts.totals("tensor_core_usage", "unused_ms", "unused_pct"))
 
 
 def _imbalance(facts: Facts) -> Verdict:
-    figures = [row["comm_ms"] for row in facts.asked.rows("overlap_breakdown")]
-    if len(figures) < 2:
-        return Verdict(Fraction(0), None, figures)
-    most, least = max(figures, key=lambda f: f.number), min(figures, key=lambda f: f.number)
-    apart = Fraction(str(most.value)) - Fraction(str(least.value))
-    span = facts.totals("overlap_breakdown", "span_ms")
-    share = apart / Fraction(str(span[0].value)) if span and span[0].number else None
-    also = apart * 100 >= Fraction(str(most.value)) * IMBALANCE.value
-    return Verdict(share, None, [most, least], also=also)
+    """How far apart the communication times of the devices are, of all of them; the cells of those two where shown."""
+    times = {gpu: busy.comm for gpu, busy in facts.devices.items()}
+    if len(times) < 2:
+        return Verdict(Fraction(0), None, facts.totals("overlap_breakdown", "comm_ms"))
+    most, least = max(times, key=lambda gpu: (times[gpu], -gpu)), min(times, key=lambda gpu: (times[gpu], gpu))
+    rows = facts.asked.rows("overlap_breakdown")
+    place = {gpu: number for number, gpu in enumerate(facts.devices)}
+    figures = [rows[place[gpu]]["comm_ms"] for gpu in (most, least) if place[gpu] < len(rows)]
+    apart = times[most] - times[least]
+    return Verdict(facts.share(apart), None, figures, also=100 * apart >= IMBALANCE.value * times[most])
 
 
 def _profiler_overhead(facts: Facts) -> Verdict:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..thresholds.analysis import HOTSPOT, IMBALANCE, LOW, PAGEABLE, SHARED_STREAM, SHORT_GAP
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
@@ -15,6 +17,7 @@ class Pattern:
         attempt: what to try.
         disproof: what would show that it is not the cause.
         skills: the skills that it is judged by; without them it is not checked.
+        threshold: what makes it a finding, besides its share of the window.
     """
 
     name: str
@@ -22,6 +25,13 @@ class Pattern:
     attempt: str
     disproof: str
     skills: tuple[str, ...]
+    threshold: str | None = None
+
+    @property
+    def thresholds(self) -> str:
+        """All that makes it a finding, in words."""
+        least = f"{LOW.value} % of the window"
+        return f"{self.threshold}, and {least}" if self.threshold else least
 
 
 PATTERNS = (
@@ -34,7 +44,7 @@ PATTERNS = (
     ),
     Pattern(
         "launch_bound",
-        "the device waits for launches: gaps under 10 µs between kernels, and gaps spent in launch calls",
+        f"the device waits for launches: gaps under {SHORT_GAP.value // 1000} µs, and longer ones in launch calls",
         "fuse small kernels, torch.compile, or CUDA graphs; see kernel_launch_overhead and cpu_gpu_pipeline",
         "queue times are long (cpu_gpu_pipeline): launches then come early enough",
         ("pipeline_bubble_metrics", "kernel_launch_overhead"),
@@ -55,10 +65,11 @@ PATTERNS = (
     ),
     Pattern(
         "serialised_comm",
-        "collectives share their streams with compute, so that the two cannot overlap",
+        "exposed collectives on streams that they share with compute, so that the two cannot overlap",
         "put collectives on a stream of their own",
         "each collective needs the result of the compute just before it",
         ("overlap_breakdown",),
+        f"compute has {SHARED_STREAM.value} % of the stream's kernel time",
     ),
     Pattern(
         "exposed_copies",
@@ -69,10 +80,11 @@ PATTERNS = (
     ),
     Pattern(
         "kernel_hotspot",
-        "one kernel takes much of kernel time; its share here is of the time with kernels, in the window",
+        "one kernel, no collective, takes much of kernel time; its share is the time in which it runs",
         "look at its launches (kernel_instances) and profile it with Nsight Compute",
         "it already runs near the device's peak (arithmetic_intensity, region_mfu)",
         ("top_kernels",),
+        f"{HOTSPOT.value} % of kernel time",
     ),
     Pattern(
         "synchronous_copies",
@@ -80,13 +92,15 @@ PATTERNS = (
         "pinned memory and non_blocking copies on a stream of their own; see memory_bandwidth",
         "the copies are of pinned memory, and the wait is for work before them",
         ("pipeline_bubble_metrics", "memory_bandwidth"),
+        f"{PAGEABLE.value} % of bytes from or to pageable memory, or the kind of memory not known",
     ),
     Pattern(
         "steady_h2d",
-        "host-to-device traffic goes on through the window, not only at its start",
+        "host-to-device copies while no kernel runs, all through the window and not only at its start",
         "keep data on the device, prefetch the next batch; see h2d_distribution",
-        "the copies run beside compute and hide: compare with overlap_breakdown's copy_only_ms",
+        "the kernels that follow need exactly these bytes; part of exposed_copies",
         ("h2d_distribution",),
+        "a pattern of spread_out or spike",
     ),
     Pattern(
         "steady_module_loading",
@@ -94,6 +108,7 @@ PATTERNS = (
         "warm up every shape first; CUDA_MODULE_LOADING=EAGER; cache compiled code",
         "the calls belong to a step that runs once, such as an evaluation",
         ("pipeline_bubble_metrics", "module_loading"),
+        "gaps that begin after the first step",
     ),
     Pattern(
         "steady_allocation",
@@ -101,6 +116,7 @@ PATTERNS = (
         "a caching or pool allocator, expandable segments, no empty_cache() inside the step; see gc_impact",
         "the calls are pool forms (…Async), which do not stop the device",
         ("pipeline_bubble_metrics", "gc_impact"),
+        "gaps that begin after the first step",
     ),
     Pattern(
         "tensor_cores_unused",
@@ -111,14 +127,16 @@ PATTERNS = (
     ),
     Pattern(
         "rank_imbalance",
-        "devices spend unlike time in collectives: those with more wait for the others; part of exposed_comm",
+        "devices spend unlike time in collectives: those with more may wait for the others; part of exposed_comm",
         "compare the work of the ranks (iteration_timing, cpu_gpu_pipeline per device)",
         "the devices belong to different groups, or run different parts of the model",
         ("overlap_breakdown",),
+        f"{IMBALANCE.value} % between the most and the least",
     ),
     Pattern(
         "profiler_overhead",
-        "nsys itself worked for a part of the capture: about the capture, never the workload",
+        "nsys itself worked for a part of the capture: about the capture, never the workload; its share is of the "
+        "capture window",
         "trim the start away, trace less, or record for longer",
         "the overhead lies outside the window in question",
         ("doctor",),

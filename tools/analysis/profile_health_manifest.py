@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from ...contracts.columns import Row, column
-from ...contracts.envelope import Status
+from ...contracts.envelope import MAX_ROWS, Status
 from ...contracts.units import Cited, Count, Text
 from ..call import Call
+from ..capture_hints import TABLE_OF
 from ..registry import NoParams, all_skills, skill
 from ..result import Result, Table
 from .asked import Asked, Figure
@@ -32,8 +31,8 @@ class FactRow(Row):
 class ManifestTotals(Row):
     """What the manifest comes to."""
 
-    bottleneck: Text | None = column("what bounds the devices: cpu, compute, comm, copy or mixed; null where unknown")
-    bottleneck_cell: Text | None = column("where that stands, of the first device so bound")
+    bottleneck: Text | None = column("what bounds the devices, taken together: cpu, compute, comm, copy or mixed")
+    bottleneck_cell: Text | None = column("where that stands; null where it is not known")
     devices: Count = column("devices with GPU work")
     findings: Count | None = column("findings of root_cause_matcher; null when it did not answer")
     unanswered: Count = column("skills that abstained or failed")
@@ -78,7 +77,10 @@ class CommRow(Row):
     """One of the first rows of nccl_breakdown."""
 
     device: Cited = column("CUDA device id")
+    process: Cited | None = column("process id, where several processes have this device id")
+    stream: Text = column("stream id")
     collective: Text = column("by kernel name")
+    variant: Text | None = column("reduction and datatype as named")
     count: Cited = column("kernels")
     total_ms: Cited = column("sum of durations; includes waiting for peers")
     exposed_ms: Cited = column("time without compute")
@@ -111,14 +113,14 @@ class SkillsRow(Row):
     """The skills of a category that have what they need in this capture."""
 
     category: Text = column("category of skills")
-    apply: Text = column("skills whose needs were recorded, and that did not abstain here")
+    apply: Text = column("skills whose kinds of event were recorded; steps, a known GPU or traces may still be missing")
 
 
 class UnansweredRow(Row):
-    """A skill that did not answer."""
+    """A skill that did not answer, or a pattern that root_cause_matcher could not check."""
 
-    skill: Text = column("its name")
-    status: Text = column("abstained or failed")
+    skill: Text = column("its name; root_cause_matcher: and the pattern")
+    status: Text = column("abstained, failed or not recorded")
     reason: Text = column("why")
 
 
@@ -168,7 +170,8 @@ def profile_health_manifest(call: Call[NoParams]) -> Result:
     Rows carry their cell. The rows of tables carry source, to which a column of the same name is added:
     source.total_ms. A table is absent when nothing answered for it; table unanswered says why. A null is unknown, never
     zero, and coverage comes before any number: what was not recorded cannot be seen. The suspected bottleneck is that
-    of critical_path where all devices agree, else mixed. Findings are patterns, not proven causes.
+    of critical_path over all devices in scope. Findings are patterns, not proven causes. profile_info and doctor are of
+    the whole capture, whatever the window.
     """
     asked = Asked(call)
     facts = [
@@ -184,35 +187,42 @@ def profile_health_manifest(call: Call[NoParams]) -> Result:
     ]
     checks = {str(row["check"].value): row for row in asked.rows("doctor")}
     facts += [(check, checks[check][key].value, checks[check][key].cell) for check, key in _HEALTH if check in checks]
-    bottleneck, cell = _bottleneck(asked)
+    bound = asked.total("critical_path", "bound")
+    bottleneck = None if bound is None else bound.value
     devices = _devices(asked)
     tables = {
-        "coverage": _table(asked.rows("profile_info", "coverage"), CoverageRow),
-        "devices": Table(devices, len(devices)),
-        "kernels": _table(asked.rows("top_kernels")[:_KERNELS], KernelRow),
-        "comm": _table(asked.rows("nccl_breakdown")[:_COLLECTIVES], CommRow),
+        "coverage": _table(asked, "profile_info", CoverageRow, table="coverage"),
+        "devices": Table(devices, asked.count("critical_path")),
+        "kernels": _table(asked, "top_kernels", KernelRow, most=_KERNELS),
+        "comm": _table(asked, "nccl_breakdown", CommRow, most=_COLLECTIVES),
         "iterations": _iterations(asked),
-        "findings": _table(asked.rows("root_cause_matcher"), FindingRow),
+        "findings": _table(asked, "root_cause_matcher", FindingRow),
         "skills": _skills(call, asked),
     }
     findings = asked.total("root_cause_matcher", "findings")
     unanswered = [(why.skill, why.status, _short(why.reason)) for why in asked.unanswered]
+    unanswered += [
+        (f"root_cause_matcher: {row['pattern'].value}", str(row["status"].value), _short(str(row["reason"].value)))
+        for row in asked.rows("root_cause_matcher", "not_checked")
+    ]
     tables["unanswered"] = Table(unanswered, len(unanswered))
     notes = list(call.profile.manifest.warnings)
+    if asked.partial:
+        notes.append(f"answers with a hole, which their notes name: {', '.join(asked.partial)}")
     return Result(
         rows=call.page_of(list(facts)),
         total_rows=len(facts),
         totals={
             "bottleneck": bottleneck,
-            "bottleneck_cell": cell,
+            "bottleneck_cell": bound.cell if bound is not None and bottleneck is not None else None,
             "devices": len(call.devices),
             "findings": None if findings is None else findings.value,
             "unanswered": len(unanswered),
         },
         tables={name: table for name, table in tables.items() if table.total_rows},
         notes=notes,
-        status=Status.PARTIAL if unanswered else Status.OK,
-        next=_NEXT.get(bottleneck, _NEXT[None]),
+        status=Status.PARTIAL if unanswered or asked.partial else Status.OK,
+        next=_NEXT.get(None if bottleneck is None else str(bottleneck), _NEXT[None]),
     )
 
 
@@ -221,10 +231,11 @@ def _source(row: dict[str, Figure]) -> str:
     return next(iter(row.values())).cell.rpartition(".")[0]
 
 
-def _table(rows: Sequence[dict[str, Figure]], model: type[Row]) -> Table:
-    """The columns of the model, of rows of another skill."""
+def _table(asked: Asked, skill_name: str, model: type[Row], *, table: str | None = None, most: int = MAX_ROWS) -> Table:
+    """The columns of the model, of the first rows of another skill."""
     names = [name for name in model.model_fields if name != "source"]
-    return Table([(*(row[name].value for name in names), _source(row)) for row in rows], len(rows))
+    rows = [(*(row[name].value for name in names), _source(row)) for row in asked.rows(skill_name, table)[:most]]
+    return Table(rows, asked.count(skill_name, table))
 
 
 def _devices(asked: Asked) -> list[tuple[object, ...]]:
@@ -252,25 +263,23 @@ def _iterations(asked: Asked) -> Table:
     return Table([(*(figure.value for figure in found), found[0].cell.rpartition(".")[0])], 1)
 
 
-def _bottleneck(asked: Asked) -> tuple[str | None, str | None]:
-    """What bounds the devices where all agree, else mixed; and the cell of the first device that is so bound."""
-    bounds = [row["bound"] for row in asked.rows("critical_path") if row["bound"].value is not None]
-    if not bounds:
-        return None, None
-    [(most, _)] = Counter(str(bound.value) for bound in bounds).most_common(1)
-    agreed = all(bound.value == most for bound in bounds)
-    return most if agreed else "mixed", next(bound.cell for bound in bounds if bound.value == most)
-
-
 def _skills(call: Call[Any], asked: Asked) -> Table:
     """The skills that apply, by category."""
     silent = {why.skill for why in asked.unanswered if why.status == "abstained"}
+    if "iteration_timing" in silent:
+        silent.add("iteration_detail")
+    rows = call.profile.manifest.rows
+
+    def recorded(kind: str) -> bool:
+        return bool(rows.get(TABLE_OF.get(kind, kind)))
+
     by_category: dict[str, list[str]] = {}
     for found in all_skills().values():
-        if found.profile and found.name not in silent and all(call.profile.recorded(kind) for kind in found.needs):
+        has = all(map(recorded, found.needs)) and (not found.one_of or any(map(recorded, found.one_of)))
+        if found.profile and has and found.name not in silent:
             by_category.setdefault(found.category, []).append(found.name)
-    rows = [(category, ", ".join(names)) for category, names in by_category.items()]
-    return Table(rows, len(rows))
+    table = [(category, ", ".join(names)) for category, names in by_category.items()]
+    return Table(table, len(table))
 
 
 def _short(text: str) -> str:

@@ -23,8 +23,9 @@ class RootCauseMatcherRow(Row):
 
     pattern: Text = column("name of the pattern")
     severity: Text = column("high (20 % of the window and more), medium (5 %), low (1 %)")
-    share_pct: Pct = column("what it takes", of="window times devices")
+    share_pct: Pct = column("what it takes", of="window times devices; profiler_overhead: the capture window")
     recoverable_ms: Ms | None = column("idle or exposed communication time that it owns; null when it owns none")
+    threshold: Text = column("what made it a finding")
     says: Text = column("what it is")
     attempt: Text = column("what to try")
     disproof: Text = column("what would show that it is not the cause")
@@ -67,10 +68,12 @@ class NotCheckedRow(Row):
     row=RootCauseMatcherRow,
     totals=RootCauseMatcherTotals,
     tables={"figures": FigureRow, "not_checked": NotCheckedRow},
+    one_of=("kernels", "graphs", "copies", "sets"),
     next=("gpu_idle_gaps", "overlap_breakdown", "top_kernels"),
 )
 def root_cause_matcher(call: Call[NoParams]) -> Result:
-    """One row per finding, the largest share of the window first. A finding is a pattern, not a proof of its cause.
+    """One row per finding, the largest share of the window first, then profiler_overhead. A finding is a pattern, not a
+    proof of its cause.
 
     Every figure is of another skill's result and stands in table figures with its cell; get_evidence returns that
     result. Of patterns that are no findings the first figure is given. Every millisecond of idle time and of exposed
@@ -94,10 +97,11 @@ def root_cause_matcher(call: Call[NoParams]) -> Result:
         else:
             verdicts.append((pattern, verdict))
     found = [(pattern, verdict) for pattern, verdict in verdicts if verdict.severity is not None]
-    found.sort(key=lambda each: -(each[1].share or 0))  # of equal ones in the order of the patterns
+    # Of equal ones in the order of the patterns; what is about the capture comes last.
+    found.sort(key=lambda each: (each[0].name == "profiler_overhead", -(each[1].share or 0)))
     figures = _figures(found, [each for each in verdicts if each not in found])
     rows = [
-        (p.name, v.severity, v.share, v.recoverable, p.says, p.attempt, p.disproof)
+        (p.name, v.severity, v.share, v.recoverable, p.thresholds, p.says, p.attempt, p.disproof)
         for p, v in call.page_of(list(found))
     ]
     kernels = facts.asked.why_not("overlap_breakdown") is None

@@ -56,6 +56,7 @@ _RANGES = ("nvtx_ranges", "nvtx_spans")
     row=GcImpactRow,
     totals=GcImpactTotals,
     window="capture",
+    one_of=("calls",),
     next=("gpu_idle_gaps", "cuda_api_summary"),
 )
 def gc_impact(call: Call[NoParams]) -> Result:

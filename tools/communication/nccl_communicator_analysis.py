@@ -93,6 +93,7 @@ class _Group:
     row=NcclCommunicatorAnalysisRow,
     totals=NcclCommunicatorAnalysisTotals,
     window="capture",
+    one_of=("nccl_calls",),
     next=("nccl_payload_breakdown", "overlap_breakdown"),
 )
 def nccl_communicator_analysis(call: Call[NoParams]) -> Result:

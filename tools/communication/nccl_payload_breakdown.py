@@ -43,6 +43,7 @@ class NcclPayloadBreakdownTotals(Row):
     row=NcclPayloadBreakdownRow,
     totals=NcclPayloadBreakdownTotals,
     window="capture",
+    one_of=("nccl_calls",),
     next=("nccl_communicator_analysis", "overlap_breakdown"),
 )
 def nccl_payload_breakdown(call: Call[NoParams]) -> Result:

@@ -119,19 +119,29 @@ def write_whole(target: Path, data: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
+        os.chmod(temporary, 0o666 & ~_umask())  # a directory may be shared; mkstemp's file is its owner's alone
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise
 
 
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def _paths(directory: Path) -> Sequence[Path]:
     try:
         return sorted(path for path in directory.iterdir() if path.suffix == ".md" and path.is_file())
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # none, no directory, or not ours to read
         return []
 
 
 def _bytes(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(MAX_FILE_BYTES + 1)
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise invalid(f"the file cannot be read: {error.strerror}", 1, "make it readable, or take it away") from None

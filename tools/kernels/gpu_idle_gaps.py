@@ -94,6 +94,7 @@ class Gap:
     row=GpuIdleGapsRow,
     totals=GpuIdleGapsTotals,
     tables={"histogram": IdleHistogramRow},
+    one_of=("kernels", "graphs", "copies", "sets"),
     next=("pipeline_bubble_metrics", "nvtx_kernel_map"),
 )
 def gpu_idle_gaps(call: Call[GpuIdleGapsParams]) -> Result:

@@ -84,6 +84,7 @@ class _Region:
     row=RegionMfuRow,
     needs=("kernels",),
     window="capture",
+    one_of=("nvtx",),
     next=("theoretical_flops", "arithmetic_intensity", "tensor_core_usage"),
     example={"name": "forward", "theoretical_flops": "1e12"},
 )

@@ -71,6 +71,7 @@ class _Group:
     when="To see what is copied and set on the GPU: directions, kinds of memory, bytes, time and throughput.",
     row=MemoryTransfersRow,
     totals=MemoryTransfersTotals,
+    one_of=("copies", "sets"),
     next=("top_kernels",),
 )
 def memory_transfers(call: Call[NoParams]) -> Result:

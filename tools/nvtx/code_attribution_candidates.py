@@ -71,6 +71,7 @@ class CodeAttributionCandidatesTotals(Row):
     totals=CodeAttributionCandidatesTotals,
     needs=("calls", "nvtx"),
     max_rows=5,
+    one_of=("kernels", "graphs", "copies", "sets"),
     next=("nvtx_kernel_map", "kernel_instances"),
     example={"start_ns": 0, "end_ns": "9223372036854775807"},
 )

@@ -59,6 +59,7 @@ class NvtxLayerBreakdownTotals(Row):
     row=NvtxLayerBreakdownRow,
     totals=NvtxLayerBreakdownTotals,
     needs=("calls", "nvtx"),
+    one_of=("kernels", "graphs", "copies", "sets"),
     next=("nvtx_kernel_map", "kernel_instances"),
 )
 def nvtx_layer_breakdown(call: Call[NvtxLayerBreakdownParams]) -> Result:

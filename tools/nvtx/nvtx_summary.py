@@ -49,6 +49,7 @@ _TABLES = ("nvtx_ranges", "nvtx_spans")
     row=NvtxSummaryRow,
     totals=NvtxSummaryTotals,
     window="capture",
+    one_of=("nvtx", "nvtx_spans"),
     next=("nvtx_kernel_map",),
 )
 def nvtx_summary(call: Call[NoParams]) -> Result:

@@ -59,6 +59,7 @@ class _Use:
     totals=ThreadUtilizationTotals,
     window="capture",
     max_rows=10,
+    one_of=("sched", "samples"),
     next=("osrt_summary", "cuda_api_summary", "gpu_idle_gaps"),
 )
 def thread_utilization(call: Call[NoParams]) -> Result:

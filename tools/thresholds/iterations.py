@@ -10,7 +10,12 @@ LIBRARY_RANGES = PatternTable(
     "ranges of libraries, which bound no iteration unasked",
     "a regular expression at the beginning of the range's name",
     (
-        (r"[A-Za-z_]\w*(?:<[^>]*>)?::", "an operator or a function in a namespace, such as aten::copy_"),
+        (
+            r"(?:aten|at|c10|c10d|torch\w*|autograd|prim|prims|cuda|cudnn|cublas|thrust|cub|cutlass|cute|nccl|FSDP|fsdp"
+            r"|DDP|flash_attn\w*|flashinfer|xformers|triton|inductor|_C\w*|fbgemm|vllm|sgl_kernel|transformer_engine|te"
+            r"|tensorrt\w*|trt|xla|tsl|nvfuser|Fusion\w+|Kernel\w+|Executor\w*)::",
+            "an operator or a function of a library, such as aten::copy_",
+        ),
         (
             r"(?:NCCL|NVSHMEM|CUDNN|cuDNN|cuBLAS\w*|cuFFT|cuSPARSE\w*|cuSOLVER\w*|CCCL|TensorRT|TRT):",
             "a range in the NVTX domain of a library",

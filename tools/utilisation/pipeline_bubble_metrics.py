@@ -58,6 +58,7 @@ class IdleRow(Row):
     row=PipelineBubbleMetricsRow,
     totals=PipelineBubbleMetricsTotals,
     tables={"idle": IdleRow},
+    one_of=("kernels", "graphs", "copies", "sets"),
     next=("gpu_idle_gaps", "overlap_breakdown"),
 )
 def pipeline_bubble_metrics(call: Call[NoParams]) -> Result:
