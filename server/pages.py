@@ -91,7 +91,8 @@ def thresholds_page(level: int) -> list[str]:
     for table in patterns:
         lines += [
             f"{'#' * (level + 1)} Patterns: {table.name}\n",
-            f"Read from the top: the first that matches decides. Matching: {table.how}. Used by {_names(table.skills)}.\n",
+            f"Read from the top: the first that matches decides. Matching: {table.how}.",
+            f"Used by {_names(table.skills)}.\n",
             "| pattern | says |",
             "|---|---|",
         ]
