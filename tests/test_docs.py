@@ -54,6 +54,8 @@ OTHER_NAMES = {
     *("approx_count_distinct", "current_setting", "read_csv", "string_agg"),  # functions of DuckDB
     *("device_id", "trim_start", "max_rows", "capture_hint", "next_offset", "total_rows", "shown_rows"),
     *("start_s", "end_s", "span_ms", "perf_event_paranoid", "not_recorded"),
+    *("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_kern_exec_sum"),  # of nsys stats
+    *("nvtx_kern_sum", "nvtx_gpu_proj_sum", "nvtx_sum", "nvtx_pushpop_sum", "cuda_api_sum", "osrt_sum"),
     *("no_cuda_call", "copy_call", "module_load", "other_cuda"),  # what the host did in a gap
 }
 """Names in backticks that are neither skills nor parameters nor columns, tables or values of them."""
@@ -231,6 +233,13 @@ def cut_as(shown: str, answer: str) -> str:
 def test_every_example_on_the_demo_capture_is_what_is_answered(page: Path) -> None:
     for asked, shown, answer in examples(page.read_text(encoding="utf-8")):
         assert shown == cut_as(shown, answer), asked
+
+
+def test_the_page_for_those_who_come_from_nsys_ai_has_the_38_skills() -> None:
+    text = (ROOT / "docs" / "coming-from-nsys-ai.md").read_text(encoding="utf-8")
+    names = re.findall(r"`(\w+)`", text.split("## Names\n")[1].split("\nNew beside them")[0])
+    assert len(names) == len(set(names)) == 38
+    assert set(names) <= set(all_skills())
 
 
 def test_pages_have_examples() -> None:
