@@ -18,6 +18,9 @@ from mcp.client.stdio import stdio_client
 SERVE = ["-m", "nsys_evidence.server", "serve"]
 PROTOCOL = "2025-11-25"
 
+CHECKOUT = Path(__file__).resolve().parents[2] / ".typing"
+"""Where servers of their own import the package from: the tree that is tested, whatever is installed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -35,7 +38,7 @@ class Place:
             "NSYS_EVIDENCE_CACHE": str(self.cache),
             "NSYS_EVIDENCE_STATE": str(self.directory / "state"),
             "NSYS_EVIDENCE_SKILLS_DIR": str(self.skills),
-            "PYTHONPATH": os.environ["PYTHONPATH"],
+            "PYTHONPATH": str(CHECKOUT),
         }
 
     @property

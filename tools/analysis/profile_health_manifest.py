@@ -254,7 +254,7 @@ def _iterations(asked: Asked) -> Table:
 
 def _bottleneck(asked: Asked) -> tuple[str | None, str | None]:
     """What bounds the devices where all agree, else mixed; and the cell of the first device that is so bound."""
-    bounds = [row["bound"] for row in asked.rows("critical_path")]
+    bounds = [row["bound"] for row in asked.rows("critical_path") if row["bound"].value is not None]
     if not bounds:
         return None, None
     [(most, _)] = Counter(str(bound.value) for bound in bounds).most_common(1)

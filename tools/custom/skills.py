@@ -35,6 +35,9 @@ KIND_OF_TABLE = {
     "calls": "calls",
     "nvtx_ranges": "nvtx",
     "osrt": "osrt",
+    "running": "sched",
+    "samples": "samples",
+    "nccl_calls": "nccl_calls",
 }
 """The kind of event that a table holds: where it was not recorded, a skill that reads it abstains."""
 

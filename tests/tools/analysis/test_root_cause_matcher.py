@@ -111,12 +111,14 @@ def test_there_is_a_judge_and_a_planted_capture_for_every_pattern() -> None:
         assert set(pattern.skills) <= set(registry.all_skills())
 
 
-@pytest.mark.parametrize("pattern", ["host_sync", "launch_bound", "synchronous_copies"])
-def test_idle_time_has_one_owner_what_the_host_did_meanwhile(pattern: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "idle"), [("host_sync", 80.0), ("launch_bound", 80.0), ("synchronous_copies", 79.5)]
+)
+def test_idle_time_has_one_owner_what_the_host_did_meanwhile(pattern: str, idle: float) -> None:
     found = findings(PLANTED[pattern]())
-    assert found[pattern]["recoverable_ms"] == 80.0
-    assert found[pattern]["share_pct"] == 80.0
-    assert sum(row["recoverable_ms"] or 0 for row in found.values()) == 80.0
+    assert found[pattern]["recoverable_ms"] == idle
+    assert found[pattern]["share_pct"] == idle
+    assert sum(row["recoverable_ms"] or 0 for row in found.values()) == idle
 
 
 def test_loading_and_allocation_before_the_first_step_ends_are_no_findings() -> None:
