@@ -6,6 +6,9 @@ letter; a line that is "…" stands for any lines:
 - a ```console block: each `$ nsys-evidence …` that names the demo capture, with its output;
 - a ```json block behind `<!-- result SKILL {arguments} -->`: that result, laid out as in docs/skills.md.
 
+Where there are real captures beside the checkout, a ```console block behind `<!-- run.sqlite is CAPTURE -->` is asked
+again too.
+
 After a change that is meant: `python -m tests.test_docs`.
 """
 
@@ -17,6 +20,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import chdir
 from functools import cache
@@ -39,7 +43,7 @@ from nsys_evidence.tools.capture_hints import CAPTURE_HINTS
 from nsys_evidence.tools.gpus.peaks import GPUS
 from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.thresholds.kinds import all_tables
-from tests.support import ask, scratch
+from tests.support import CAPTURES, SHARED, ask, scratch
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -62,7 +66,7 @@ OTHER_NAMES = {
 
 _FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 _RESULT = re.compile(r"(<!-- result (\w+) (\{.*?\}) -->\n```json\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
-_CONSOLE = re.compile(r"(^```console\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
+_CONSOLE = re.compile(r"(?:<!-- run\.sqlite is ([\w.]+) -->\n)?^```console\n(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
 
 
 def prose(text: str) -> str:
@@ -176,18 +180,21 @@ def test_the_reference_lists_every_threshold_pattern_and_gpu() -> None:
 
 
 @cache
-def place() -> Path:
-    """A directory with the demo capture in it."""
-    directory = scratch() / "docs"
-    directory.mkdir()
-    write_sqlite(demo_capture()[0], directory / DEMO)
+def place(real: str | None = None) -> Path:
+    """A directory with the demo capture in it, or with a real one as run.sqlite."""
+    directory = scratch() / "docs" / (real or "demo")
+    directory.mkdir(parents=True)
+    if real is None:
+        write_sqlite(demo_capture()[0], directory / DEMO)
+    else:
+        shutil.copy(SHARED / "captures" / f"{real}.sqlite", directory / "run.sqlite")
     return directory
 
 
-def said(command: str) -> str:
-    """What a command says, run where the demo capture is."""
-    own = {"NSYS_EVIDENCE_CACHE": str(place() / "cache"), "NSYS_EVIDENCE_STATE": str(place() / "state")}
-    with chdir(place()), mock.patch.dict(os.environ, own):
+def said(command: str, where: Path) -> str:
+    """What a command says, run in a directory with the capture."""
+    own = {"NSYS_EVIDENCE_CACHE": str(where / "cache"), "NSYS_EVIDENCE_STATE": str(where / "state")}
+    with chdir(where), mock.patch.dict(os.environ, own):
         output = CliRunner().invoke(cli, shlex.split(command)[1:], prog_name="nsys-evidence").output
     return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
 
@@ -215,8 +222,12 @@ def examples(text: str) -> Iterator[tuple[str, str, str]]:
     for block in _CONSOLE.finditer(text):
         for part in re.split(r"^(?=\$ )", block[2], flags=re.MULTILINE):
             command, _, shown = part.partition("\n")
-            if command.startswith("$ nsys-evidence ") and DEMO in command:
-                yield command, shown, said(command.removeprefix("$ "))
+            if not command.startswith("$ nsys-evidence "):
+                continue
+            if DEMO in command:
+                yield command, shown, said(command.removeprefix("$ "), place())
+            elif block[1] and CAPTURES:
+                yield command, shown, said(command.removeprefix("$ "), place(block[1]))
 
 
 def cut_as(shown: str, answer: str) -> str:
@@ -230,7 +241,7 @@ def cut_as(shown: str, answer: str) -> str:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in ASKED_ELSEWHERE], ids=lambda page: page.name)
-def test_every_example_on_the_demo_capture_is_what_is_answered(page: Path) -> None:
+def test_every_example_is_what_is_answered(page: Path) -> None:
     for asked, shown, answer in examples(page.read_text(encoding="utf-8")):
         assert shown == cut_as(shown, answer), asked
 
