@@ -43,7 +43,7 @@ from nsys_evidence.tools.capture_hints import CAPTURE_HINTS
 from nsys_evidence.tools.gpus.peaks import GPUS
 from nsys_evidence.tools.registry import all_skills
 from nsys_evidence.tools.thresholds.kinds import all_tables
-from tests.support import CAPTURES, SHARED, ask, scratch
+from tests.support import CAPTURES, SHARED, ask, needs_shared, scratch
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -244,6 +244,15 @@ def cut_as(shown: str, answer: str) -> str:
 def test_every_example_is_what_is_answered(page: Path) -> None:
     for asked, shown, answer in examples(page.read_text(encoding="utf-8")):
         assert shown == cut_as(shown, answer), asked
+
+
+@needs_shared
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in ASKED_ELSEWHERE], ids=lambda page: page.name)
+def test_every_profile_id_is_that_of_a_capture_that_the_page_names(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = [capture for capture in CAPTURES if re.search(rf"\b{re.escape(capture.stem)}\b", text)]
+    known = {ask("profile_info", capture)["profile"]["id"] for capture in [*named, place() / DEMO]}
+    assert set(re.findall(r"\bp-[0-9a-f]{20}\b", text)) <= known
 
 
 def test_the_page_for_those_who_come_from_nsys_ai_has_the_38_skills() -> None:
