@@ -15,7 +15,7 @@ from typing import Any
 from nsys_evidence.ingest.library import Library
 from nsys_evidence.ingest.synthetic import demo_capture, write_sqlite
 from nsys_evidence.server.ledger import FileLedger
-from nsys_evidence.server.pages import INTRODUCTION, skill_page
+from nsys_evidence.server.pages import INTRODUCTION, peaks_page, skill_page, thresholds_page
 from nsys_evidence.tools.arguments import input_schema
 from nsys_evidence.tools.registry import CATEGORIES, Skill, all_skills
 from nsys_evidence.tools.run import Envelope, run_skill
@@ -24,6 +24,7 @@ from nsys_evidence.tools.workspace import Workspace
 TARGET = Path(__file__).with_name("skills.md")
 CAPTURE = "nsys-evidence-demo.sqlite"
 SHORT = {"max_rows": 3}
+TABLES = ("Thresholds and patterns", "Peak rates of GPUs")
 
 HEAD = f"""\
 # Skills
@@ -54,12 +55,15 @@ def reference() -> str:
     """The whole reference page."""
     skills = all_skills()
     parts = [HEAD]
-    parts.append("## Contents\n\n" + "".join(f"- [`{s.name}`](#{s.name}): {s.when}\n" for s in skills.values()))
+    contents = [f"- [`{s.name}`](#{s.name}): {s.when}\n" for s in skills.values()]
+    contents += [f"- [{title}](#{title.lower().replace(' ', '-')})\n" for title in TABLES]
+    parts.append("## Contents\n\n" + "".join(contents))
     with tempfile.TemporaryDirectory() as scratch:
         examples = _examples(skills, Path(scratch))
     for category in CATEGORIES:
         parts.append(f"## {category}\n")
         parts += [_page(skill, *examples[skill.name]) for skill in skills.values() if skill.category == category]
+    parts += [*thresholds_page(level=2), *peaks_page(level=2)]
     return "\n".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from itertools import groupby
 
 from ..contracts.columns import NoTotals, Row, columns_of
 from ..contracts.glossary import WORDS_FOR_TIME
@@ -71,3 +72,65 @@ def _columns(title: str, model: type[Row]) -> list[str]:
         meaning = f"{c.meaning} (of {c.of})" if c.of else c.meaning
         lines.append(f"| `{c.name}` | {c.unit.value}{', or null' if c.nullable else ''} | {meaning} |")
     return [*lines, ""]
+
+
+def thresholds_page(level: int) -> list[str]:
+    """The lines of what decides in results: thresholds, tables of name patterns, and the peak rates of GPUs."""
+    from ..tools.thresholds.kinds import all_tables
+
+    thresholds, patterns = all_tables()
+    lines = [
+        f"{'#' * level} Thresholds and patterns\n",
+        "Numbers and names that decide something in a result. They are chosen, not measured, and the same for every",
+        "capture.\n",
+        "| threshold | value | decides | skills |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {t.name} | {t.value} {t.unit} | {_cell(t.decides)} | {_names(t.skills)} |" for t in thresholds]
+    lines.append("")
+    for table in patterns:
+        lines += [
+            f"{'#' * (level + 1)} Patterns: {table.name}\n",
+            f"Read from the top: the first that matches decides. Matching: {table.how}.",
+            f"Used by {_names(table.skills)}.\n",
+            "| pattern | says |",
+            "|---|---|",
+        ]
+        for says, rows in groupby(table.rows, key=lambda row: row[1]):
+            lines.append(f"| {', '.join(f'`{_cell(pattern)}`' for pattern, _ in rows)} | {_cell(says)} |")
+        lines.append("")
+    return lines
+
+
+def peaks_page(level: int) -> list[str]:
+    """The lines of the table of GPUs: peak rates and the documents that they are from."""
+    from ..tools.gpus.peaks import GPUS, PRECISIONS
+
+    lines = [
+        f"{'#' * level} Peak rates of GPUs\n",
+        "What `region_mfu` and `arithmetic_intensity` compare with. Rates are dense, in TFLOPS (int8: TOPS), at the",
+        "boost clock of the document; ½ marks one that the document gives with sparsity only, halved. fp16, bf16 and",
+        "fp8 accumulate in fp32. An empty cell is a rate that is not given, or not there. The device name is matched",
+        'whole, without a leading "NVIDIA " or "Tesla ". A GPU that is not listed has no peak: give `peak_tflops`.\n',
+        f"| GPU | device name | GB | GB/s | {' | '.join(PRECISIONS)} | document |",
+        "|---|---|---|---|" + "---|" * (len(PRECISIONS) + 1),
+    ]
+    for gpu in GPUS:
+        names = ", ".join(f"`{_cell(name)}`" for name in gpu.names)
+        rates = []
+        for precision in PRECISIONS:
+            peak = gpu.peak(precision)
+            rates.append("" if peak is None else f"{peak / 1000:g}{' ½' if precision in gpu.halved else ''}")
+        lines.append(
+            f"| {gpu.product} | {names} | {gpu.memory_gb} | {gpu.gb_per_s} | {' | '.join(rates)} | {gpu.reference} |"
+        )
+    return [*lines, ""]
+
+
+def _names(skills: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in skills)
+
+
+def _cell(text: str) -> str:
+    """Text that stands in a cell of a table."""
+    return text.replace("|", "\\|")
