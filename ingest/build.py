@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .busy_tables import busy_tables
-from .devices import idle_devices, process_id, read_cuda_devices, read_gpus
+from .devices import idle_devices, process_id, read_cuda_devices, read_gpus, sampled_devices
 from .event_tables import WORK_KINDS, call_table, osrt_table, sorted_rows, sync_table, work_table
 from .fingerprint import profile_id
+from .gpu_metrics import SAMPLES, TIME, on_devices, tensor_samples
 from .integrity import add_sums
 from .kernel_names import collective_of, labels_of
 from .launches import LaunchIndex
@@ -58,6 +59,7 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     step(0.0, "reading strings")
     pool = StringPool(SourceStrings(*reader.strings()))
     events = _read(reader, step)
+    metrics, unbelievable = tensor_samples(reader, pool, lambda share: step(0.52 + 0.03 * share, "reading GPU metrics"))
     step(0.55, "naming")
     gpus, cuda_devices = read_gpus(reader), read_cuda_devices(reader)
     numbers = number(
@@ -86,11 +88,15 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     syncs = sync_table(events.pop("syncs"), numbers)
     running, unpaired = running_table(events.pop("sched"), numbers.threads)
     samples = sample_table(events.pop("samples"), numbers.threads)
+    coverage["gpu_metrics"] = Coverage.RECORDED if len(metrics["start"]) else Coverage.NOT_RECORDED
+    if unbelievable:
+        quarantined["gpu_metrics"] = unbelievable
     if unpaired:
         quarantined["sched"] = quarantined.get("sched", 0) + unpaired
     if not len(running["start"]):
         coverage["sched"] = Coverage.NOT_RECORDED
-    capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *map(reader.extent, _INSTANTS)])
+    instants = [*map(reader.extent, _INSTANTS), reader.extent(SAMPLES, TIME)]
+    capture = _hull([*_extents([calls, *work.values(), osrt, syncs]), nvtx.extent, *instants])
     gpu = _hull(_extents(work.values()))
     streams = number_streams(work.values(), [process_id(packed) for packed in numbers.processes])
     plain = _plain_codes(nvtx.pushpop.name, pool)
@@ -104,6 +110,8 @@ def _build(reader: Reader, writer: TableWriter, step: Step) -> Manifest:
     writer.write("syncs", sorted_rows(syncs), hashed=TABLES["syncs"].names)
     writer.write("running", sorted_rows(running), hashed=TABLES["running"].names)
     writer.write("samples", sorted_rows(samples), hashed=TABLES["samples"].names)
+    metrics = on_devices({**metrics, "metric": final[metrics["metric"]]}, sampled_devices(numbers.gpus, cuda_devices))
+    writer.write("tensor_samples", metrics, hashed=TABLES["tensor_samples"].names)
 
     step(0.6, "matching launches")
     calls = sorted_rows({**calls, "name": final[calls["name"]]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,17 @@ def build_devices(
         )
         numbers.update(dict.fromkeys(found, gpu))
     return tuple(devices), numbers
+
+
+def sampled_devices(numbers: Mapping[Key, int], cuda_devices: dict[Key, int]) -> dict[int, int]:
+    """The device with work that each GPU is: GPU id to `gpu`; only those of which the capture says it.
+
+    Args:
+        numbers: (packed process id, device id) to `gpu`.
+        cuda_devices: which GPU id a process means by a CUDA device id.
+    """
+    mapped = {(packed, device): cuda_devices.get((process_id(packed), device)) for packed, device in numbers}
+    return {physical: numbers[key] for key, physical in mapped.items() if physical is not None}
 
 
 def idle_devices(devices: Collection[Device], gpus: dict[int, Gpu], cuda_devices: dict[Key, int]) -> tuple[Device, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,10 @@ class ParquetReader:
         name = resolve_table(table, self._files)
         return frozenset(column.lower() for column in self._schemas[name].names) if name else frozenset()
 
-    def extent(self, table: str) -> tuple[int, int] | None:
+    def extent(self, table: str, column: str = "start") -> tuple[int, int] | None:
         """See `Reader.extent`."""
         edges = []
-        for (start,) in self._batches(table, {"start": _integers}):
+        for (start,) in self._batches(table, {column: _integers}):
             bounds = pc.min_max(start)
             if bounds["min"].is_valid:
                 edges += [bounds["min"].as_py(), bounds["max"].as_py()]
@@ -94,7 +94,13 @@ class ParquetReader:
             for table, schema in self._schemas.items()
         )
 
-    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[float], None]) -> Columns:
+    def read(
+        self,
+        table: str,
+        columns: Mapping[str, ColumnKind],
+        tick: Callable[[float], None],
+        only: Mapping[str, Collection[int]] | None = None,
+    ) -> Columns:
         """See `Reader.read`."""
         present = self.column_names(table)
         wanted = {column: kind for column, kind in columns.items() if column.lower() in present}
@@ -102,18 +108,23 @@ class ParquetReader:
             return Columns(0)
         coders = {column: Coder() for column, kind in wanted.items() if kind != "int"}
         chunks: dict[str, list[npt.NDArray[Any]]] = {column: [] for column in wanted}
-        done, rows = 0, self._rows[resolve_table(table, self._files) or ""]
+        done, kept, rows = 0, 0, self._rows[resolve_table(table, self._files) or ""]
         take = {column: _bytes if kind in ("text", "bytes") else _integers for column, kind in wanted.items()}
         for arrays in self._batches(table, take):
+            done += len(arrays[0])
+            for column, chosen in (only or {}).items():
+                if column in wanted:
+                    found = pc.is_in(arrays[list(wanted).index(column)], value_set=pa.array(sorted(chosen), pa.int64()))
+                    arrays = [array.filter(found) for array in arrays]
             for (column, kind), values in zip(wanted.items(), arrays, strict=True):
                 if kind == "int":
                     chunks[column].append(values.fill_null(NONE).to_numpy(zero_copy_only=False))
                 else:
                     codes = coders[column].encode(values.fill_null(b"") if kind in ("text", "bytes") else values)
                     chunks[column].append(codes.astype(narrowest(len(coders[column].values)), copy=False))
-            done += len(arrays[0])
+            kept += len(arrays[0])
             tick(done / max(1, rows))
-        result = Columns(done)
+        result = Columns(kept)
         for column, kind in wanted.items():
             dtype = np.int64 if kind == "int" else narrowest(len(coders[column].values))
             joined = np.concatenate([np.empty(0, dtype), *chunks.pop(column)], dtype=dtype, casting="same_kind")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -125,11 +125,20 @@ class Reader(Protocol):
     def column_names(self, table: str) -> frozenset[str]:
         """The columns of a table, as canonical lower-case names."""
 
-    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[float], None]) -> Columns:
-        """Columns of a table, those that it has. `tick` is told the share read, on this thread; it may raise."""
+    def read(
+        self,
+        table: str,
+        columns: Mapping[str, ColumnKind],
+        tick: Callable[[float], None],
+        only: Mapping[str, Collection[int]] | None = None,
+    ) -> Columns:
+        """Columns of a table, those that it has. `tick` is told the share read, on this thread; it may raise.
 
-    def extent(self, table: str) -> tuple[int, int] | None:
-        """Smallest and largest `start` of a table that is not read; None when it is absent or empty."""
+        With `only`, the rows in which these columns, which are read too, have one of these integers.
+        """
+
+    def extent(self, table: str, column: str = "start") -> tuple[int, int] | None:
+        """Smallest and largest time in a column of a table that is not read; None when it is absent or empty."""
 
     def strings(self) -> tuple[Ints, pa.ChunkedArray[Any]]:
         """The string table: ids in order, ties by text, and the texts as bytes; rows with a null are left out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -81,9 +81,9 @@ class SqliteReader:
         name = resolve_table(table, self._tables)
         return frozenset(column.lower() for column in self._tables[name]) if name else frozenset()
 
-    def extent(self, table: str) -> tuple[int, int] | None:
+    def extent(self, table: str, column: str = "start") -> tuple[int, int] | None:
         """See `Reader.extent`."""
-        name, start = resolve_table(table, self._tables), self._find(table, "start")
+        name, start = resolve_table(table, self._tables), self._find(table, column)
         if name is None or start is None:
             return None
         value = f"CAST({_quoted(start)} AS INTEGER)"
@@ -128,13 +128,24 @@ class SqliteReader:
                 found.append(SourceTable(name, rows, tuple(columns.items())))
         return tuple(found)
 
-    def read(self, table: str, columns: Mapping[str, ColumnKind], tick: Callable[[float], None]) -> Columns:
+    def read(
+        self,
+        table: str,
+        columns: Mapping[str, ColumnKind],
+        tick: Callable[[float], None],
+        only: Mapping[str, Collection[int]] | None = None,
+    ) -> Columns:
         """See `Reader.read`."""
         name = resolve_table(table, self._tables)
         wanted = {column: kind for column, kind in columns.items() if self._find(table, column)}
         if name is None or not wanted:
             return Columns(0)
         expressions = ", ".join(self._expression(table, column, kind) for column, kind in wanted.items())
+        chosen = "".join(
+            f" AND {self._expression(table, column, 'int')} IN ({', '.join(map(str, sorted(values)))})"
+            for column, values in (only or {}).items()
+            if column in wanted
+        )
         with _CodedErrors():
             last = self._rows(f"SELECT coalesce(max(rowid), 0) FROM {_quoted(name)}")[0][0]
             first = self._rows(f"SELECT coalesce(min(rowid), 0) FROM {_quoted(name)}")[0][0] - 1
@@ -142,7 +153,9 @@ class SqliteReader:
         edges = [first + (last - first) * part // _CONNECTIONS for part in range(_CONNECTIONS + 1)]
         parts = [
             _Part(
-                self._uri, f"SELECT {expressions} FROM {_quoted(name)} WHERE rowid > {low} AND rowid <= {high}", wanted
+                self._uri,
+                f"SELECT {expressions} FROM {_quoted(name)} WHERE rowid > {low} AND rowid <= {high}{chosen}",
+                wanted,
             )
             for low, high in pairwise(edges)
         ]

@@ -2,9 +2,9 @@
 
 Times are integer nanoseconds on the capture clock, sizes are bytes. Small integers that stand for something are row
 numbers of another table: `gpu` of the manifest's devices, `stream` of `streams`, `thread` of `threads`, `process` of
-`processes`, `name` and `api` of `strings`, `stack` of `stacks`, `path` of `paths`. Strings are numbered in the order
-of their bytes, so that ordering by number is ordering by text. Everything is numbered from the canonical rows alone:
-the order of the rows in the source, and its own ids, leave no trace.
+`processes`, `name`, `api` and `metric` of `strings`, `stack` of `stacks`, `path` of `paths`. Strings are numbered in
+the order of their bytes, so that ordering by number is ordering by text. Everything is numbered from the canonical rows
+alone: the order of the rows in the source, and its own ids, leave no trace.
 
 Rows are sorted by start, ties by the other columns; `nvtx_ranges` by thread, start and falling end, which is the order
 in which ranges nest.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 """Raised with every change of a canonical table; profiles of another version are ingested again."""
 
 _I64, _I32, _I16, _I8 = pa.int64(), pa.int32(), pa.int16(), pa.int8()
@@ -91,6 +91,10 @@ TABLES: dict[str, pa.Schema] = {
     "running": _table(start=_I64, end=_I64, thread=_I32, cpu=_I32, state=_I32),
     # CPU samples: instants at which a thread was found on a CPU, and in which state.
     "samples": _table(start=_I64, thread=_I32, cpu=_I32, state=_I32),
+    # Samples of those GPU metrics whose name says tensor: `gpu_id` is the number under which the capture lists the GPU,
+    # `gpu` the device that it is, null where the capture does not say; `value` is in the unit that the name of the
+    # metric ends with.
+    "tensor_samples": _table(start=_I64, gpu=_I32, gpu_id=_I32, metric=_I32, value=_I64),
     # Push/pop ranges with an end. `name` is `DOMAIN:text` in a named domain. `parent` (row, or null) and `depth` are
     # those of the thread and domain; `outer` is the nearest earlier range of the thread, of any domain, that ends no
     # earlier. Row numbers are positions in this table.

@@ -63,6 +63,7 @@ MEANING = {
     "calls": "CUDA API calls; `driver` tells driver from runtime calls",
     "running": "stretches of a thread on a CPU; `state` is that on leaving it",
     "samples": "CPU samples",
+    "tensor_samples": "samples of GPU metrics about tensor activity; `value` is in the unit of the metric's name",
     "nccl_calls": "NCCL calls with their decoded payload",
     "syncs": "synchronisations as CUPTI records them",
     "osrt": "OS runtime calls",

@@ -13,6 +13,7 @@ CAPTURE_HINTS = {
     'torch.cuda.nvtx.range_push(f"step {n}") … range_pop()',
     "sched": "nsys profile --trace=cuda,nvtx --cpuctxsw=process-tree …",
     "samples": "nsys profile --trace=cuda,nvtx --sample=process-tree …",
+    "gpu_metrics": "nsys profile --trace=cuda,nvtx --gpu-metrics-devices=all … (older nsys: --gpu-metrics-device=all)",
     "nccl_calls": "nsys profile --trace=cuda,nvtx …; nsys export --type=sqlite --include-blobs=true …",
     "events": "nsys profile --trace=cuda,nvtx,osrt …",
 }
@@ -28,10 +29,11 @@ KIND_NAMES = {
     "iterations": "repeating steps",
     "sched": "thread scheduling",
     "samples": "CPU samples",
+    "gpu_metrics": "GPU metrics of tensor activity",
     "nccl_calls": "NCCL calls with a payload",
     "events": "any event",
 }
 """The same kinds in words."""
 
-TABLE_OF = {"nvtx": "nvtx_ranges", "sched": "running"}
+TABLE_OF = {"nvtx": "nvtx_ranges", "sched": "running", "gpu_metrics": "tensor_samples"}
 """The canonical table of a kind of event, where it has another name."""

@@ -25,6 +25,7 @@ DEADLINE_S_PER_MIB = 5.0
 """How much longer for each MiB of the report, in seconds; nsys writes several MiB of a report a second."""
 
 _HELP_DEADLINE_S = 20.0
+_BLOBS = "--include-blobs"
 _NEWER = "newer than your current version"
 _NO_SPACE = "No space left on device"
 _PATH = re.compile(r"(?<![\w.])/(?:[^\s'\"()<>,;]*/)?")
@@ -38,6 +39,7 @@ Wish = Literal["auto", "sqlite", "parquetdir"]
 def export_report(report: Path, into: Path, nsys: Nsys, interrupt: Interrupt, deadline_s: float | None = None) -> Path:
     """Export a report with nsys: to a directory of Parquet files where that nsys knows the form, else to SQLite.
 
+    With the bytes of NVTX payloads where that nsys leaves them out unless it is asked for them: NCCL's are among them.
     `NSYS_EVIDENCE_INGEST` (`auto`, `sqlite` or `parquetdir`) says otherwise. Nothing is written outside `into`.
 
     Args:
@@ -61,13 +63,14 @@ def export_report(report: Path, into: Path, nsys: Nsys, interrupt: Interrupt, de
         raise _too_old(report, nsys, recorded)
     check_whole(report)
     report, into = report.absolute(), into.absolute()
-    form = _form(wish, report, into, nsys, interrupt)
+    known = _run(["export", "--help"], None, into, nsys, _HELP_DEADLINE_S, interrupt)
+    form = _form(wish, report, nsys, known)
     name, flaw_of = {
         "sqlite": ("export.sqlite", flaw_of_sqlite),
         "parquetdir": ("export_pqtdir", flaw_of_parquetdir),
     }[form]
     # The output is named relative to the working directory: newer versions expand `%` in it.
-    command = ["export", f"--type={form}", f"--output={name}", str(report)]
+    command = ["export", f"--type={form}", f"--output={name}", *_blobs(known), str(report)]
     limit_s = _deadline_s(report) if deadline_s is None else deadline_s
     ended = _run(command, report, into, nsys, limit_s, interrupt)
     if ended.code is None:
@@ -96,16 +99,15 @@ def wished_form() -> Wish:
     )
 
 
-def _form(wish: Wish, report: Path, into: Path, nsys: Nsys, interrupt: Interrupt) -> Exported:
-    """The form to ask for, by what is wished and what this nsys knows."""
+def _form(wish: Wish, report: Path, nsys: Nsys, known: Ended) -> Exported:
+    """The form to ask for, by what is wished and what this nsys says that it knows."""
     if wish == "sqlite":
         return "sqlite"
-    ended = _run(["export", "--help"], None, into, nsys, _HELP_DEADLINE_S, interrupt)
-    if "parquetdir" in ended.output:
+    if "parquetdir" in known.output:
         return "parquetdir"
     if wish == "auto":
         return "sqlite"
-    if ended.code != 0:
+    if known.code != 0:
         raise export_failed(report, f"nsys {nsys.version} does not answer export --help")
     raise EvidenceError(
         ErrorCode.NSYS_TOO_OLD,
@@ -113,6 +115,11 @@ def _form(wish: Wish, report: Path, into: Path, nsys: Nsys, interrupt: Interrupt
         f"unset {FORM_VARIABLE}, or name a newer nsys with --nsys or {NSYS_VARIABLE}",
         nsys_version=nsys.version,
     )
+
+
+def _blobs(known: Ended) -> list[str]:
+    """The option that keeps the bytes of payloads; none for an nsys that does not say that it knows it."""
+    return [f"{_BLOBS}=true"] if _BLOBS in known.output else []
 
 
 def _run(

@@ -244,6 +244,16 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuMetric:
+    """A sample of a metric of a GPU, which need not be one of `Capture.gpus`; the value is in the metric's unit."""
+
+    start: int | None
+    gpu: int
+    metric: str
+    value: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """A physical GPU of the machine. Memory bandwidth is in bytes per second, memory in bytes."""
 
@@ -307,6 +317,7 @@ class Capture:
     osrt_calls: list[OsrtCall] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    gpu_metrics: list[GpuMetric] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
     thread_names: list[ThreadName] = field(default_factory=list)
     gpus: list[Gpu] = field(default_factory=list)

@@ -28,6 +28,9 @@ from .model import (
 )
 from .payloads import payload_bytes, payload_rows
 
+_METRICS_OF = 0x1_0001_0000_0000
+"""The type of samples of GPU metrics, without the GPU, on the first machine of a capture."""
+
 Row = dict[str, object]
 Text = Literal["as_given", "inline", "ids"]
 
@@ -83,8 +86,40 @@ def event_rows(capture: Capture, strings: Strings, text: Text = "as_given") -> d
         "OSRT_API": [of.osrt_call(event) for event in capture.osrt_calls],
         "SCHED_EVENTS": [row for event in capture.running for row in of.switches(event)],
         "COMPOSITE_EVENTS": [of.sample(index, event) for index, event in enumerate(capture.samples)],
+        **metric_rows(capture),
         "ThreadNames": [of.thread_name(named) for named in capture.thread_names],
         "TARGET_INFO_CUDA_STREAM": [of.stream(stream) for stream in capture.streams],
+    }
+
+
+def metric_rows(capture: Capture) -> dict[str, list[Row]]:
+    """The rows of GPU metrics: a type is a GPU, and metrics are numbered within it, in order of first use."""
+    numbers: dict[int, dict[str, int]] = {}
+    for sample in capture.gpu_metrics:
+        known = numbers.setdefault(sample.gpu, {})
+        known.setdefault(sample.metric, len(known) + sample.gpu)
+    return {
+        "TARGET_INFO_GPU_METRICS": [
+            {
+                "typeId": _METRICS_OF | gpu,
+                "sourceId": _METRICS_OF,
+                "typeName": f"GPU Metrics [{gpu}]",
+                "metricId": number,
+                "metricName": name,
+            }
+            for gpu, known in numbers.items()
+            for name, number in known.items()
+        ],
+        "GPU_METRICS": [
+            {
+                "rawTimestamp": sample.start,
+                "timestamp": sample.start,
+                "typeId": _METRICS_OF | sample.gpu,
+                "metricId": numbers[sample.gpu][sample.metric],
+                "value": sample.value,
+            }
+            for sample in capture.gpu_metrics
+        ],
     }
 
 

@@ -36,6 +36,8 @@ TABLES: dict[str, str] = {
     "OSRT_API": "start end eventClass globalTid nameId returnValue nestingLevel callchainId",
     "SCHED_EVENTS": "start cpu isSchedIn globalTid threadState threadBlock",
     "COMPOSITE_EVENTS": "id:KEY start cpu threadState globalTid cpuCycles",
+    "TARGET_INFO_GPU_METRICS": "typeId sourceId typeName:TEXT metricId metricName:TEXT",
+    "GPU_METRICS": "rawTimestamp timestamp typeId metricId value",
     "NVTX_PAYLOAD_SCHEMAS": "domainId schemaId name:TEXT type flags numEntries payloadSize alignTo",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": """
         domainId schemaId idx flags type name:TEXT description:TEXT arrayOrUnionDetail offset""",
@@ -65,6 +67,8 @@ ABSENT_IN_2021 = frozenset(
         "TARGET_INFO_CUDA_DEVICE",
         "META_DATA_CAPTURE",
         "META_DATA_EXPORT",
+        "TARGET_INFO_GPU_METRICS",
+        "GPU_METRICS",
         "NVTX_PAYLOAD_SCHEMAS",
         "NVTX_PAYLOAD_SCHEMA_ENTRIES",
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",

@@ -116,7 +116,7 @@ def capture_window(capture: Capture) -> Interval:
     """The first start and the last end of all events."""
     gpu_side = (*capture.kernels, *capture.copies, *capture.sets, *capture.graph_launches, *capture.syncs)
     host_side = (*capture.calls, *capture.ranges, *capture.marks, *capture.osrt_calls)
-    return _window((*gpu_side, *host_side, *capture.running, *capture.samples))
+    return _window((*gpu_side, *host_side, *capture.running, *capture.samples, *capture.gpu_metrics))
 
 
 def _window(events: Iterable[object]) -> Interval:

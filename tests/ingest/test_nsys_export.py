@@ -55,6 +55,27 @@ def test_sqlite_is_asked_for_where_nsys_does_not_know_parquet(report: Path, monk
     assert "exit status 7" in refusal(ErrorCode.NSYS_FAILED, report, lines, knows="arrow, sqlite, json")
 
 
+@pytest.mark.parametrize("form", ["sqlite", "parquetdir", "auto"])
+@pytest.mark.parametrize(("option", "asked"), [("--include-blobs=", True), ("--include-something=", False)])
+def test_the_bytes_of_payloads_are_asked_for_in_every_form_where_nsys_knows_the_option(
+    report: Path, monkeypatch: pytest.MonkeyPatch, form: str, option: str, asked: bool
+) -> None:
+    monkeypatch.setenv(FORM_VARIABLE, form)
+    known = 'case "$*" in *--include-blobs=true*) echo blobs asked for;; *) echo no option;; esac; exit 7'
+    said = refusal(ErrorCode.NSYS_FAILED, report, known, knows=f"sqlite, parquetdir\n{option}")
+    assert said.endswith("blobs asked for" if asked else "no option")
+
+
+def test_an_nsys_that_does_not_answer_export_help_still_exports(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FORM_VARIABLE, "sqlite")
+    place = report.parent.parent
+    program = pretend_nsys(place / "nsys", 'case "$*" in *blobs*) exit 4;; esac; exit 7')
+    program.write_text(program.read_text().replace('echo "sqlite, parquetdir"; exit 0', "exit 3"))
+    (place / "into").mkdir()
+    with pytest.raises(EvidenceError, match="exit status 7"):
+        export_report(report, place / "into", find_nsys(program), Interrupt())
+
+
 def test_parquet_that_is_demanded_of_an_nsys_that_does_not_know_it_is_refused(
     report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

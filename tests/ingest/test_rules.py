@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+from nsys_evidence.ingest.gpu_metrics import says_tensor
 from nsys_evidence.ingest.host_class import api_name, host_class
 from nsys_evidence.ingest.kernel_names import collective_of, labels_of
 from nsys_evidence.ingest.stacks import plain_names
@@ -42,11 +43,14 @@ RANGES = [
     "layer 17",
 ]
 
-RULES = dict.fromkeys((1, 2, 3, 4, 5), "f055d984c484ddbf")
+METRICS = ["Tensor Active [Throughput %]", "SM Issue [Throughput %]"]
+
+RULES = dict.fromkeys((1, 2, 3, 4, 5), "f055d984c484ddbf") | {6: "df1c8680bec26fb6"}
 """A digest of the outcome by format version: after a change of the rules raise `FORMAT_VERSION` and add a line."""
 
 
 def test_a_change_of_the_rules_raises_the_format_version() -> None:
     outcome = [labels_of(KERNELS), [collective_of(name) for name in KERNELS]]
     outcome += [[(api_name(name), host_class(api_name(name))) for name in CALLS], plain_names(RANGES)]
+    outcome += [[says_tensor(name) for name in METRICS]]
     assert hashlib.sha256(json.dumps(outcome).encode()).hexdigest()[:16] == RULES[FORMAT_VERSION]

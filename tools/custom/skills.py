@@ -22,7 +22,10 @@ from .jail import Refusal, Sql, bind, run
 from .markdown import GIVEN, Parameter, SkillFile, invalid
 
 GPU_TABLES = frozenset(
-    ("kernels", "copies", "sets", "graphs", "busy", "stream_busy", "kernel_overlaps", "streams", "kernel_names")
+    (
+        *("kernels", "copies", "sets", "graphs", "busy", "stream_busy", "kernel_overlaps", "streams", "kernel_names"),
+        "tensor_samples",
+    )
 )
 """A skill that reads one of these looks at the GPU window by default, any other at the capture window."""
 
@@ -37,6 +40,7 @@ KIND_OF_TABLE = {
     "osrt": "osrt",
     "running": "sched",
     "samples": "samples",
+    "tensor_samples": "gpu_metrics",
     "nccl_calls": "nccl_calls",
 }
 """The kind of event that a table holds: where it was not recorded, a skill that reads it abstains."""

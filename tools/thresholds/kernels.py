@@ -36,6 +36,16 @@ TENSOR_CORES = PatternTable(
     skills=("tensor_core_usage", "top_kernels"),
 )
 
+TENSOR_METRICS = PatternTable(
+    name="tensor activity among GPU metrics",
+    how="part of the metric's name in lower case; a unit that the name ends with, in brackets, holds %",
+    rows=(
+        ("tensor active / fp16 active", "tensor or FP16"),  # of TU102, TU104 and TU106, which do not tell them apart
+        ("tensor active", "tensor"),
+    ),
+    skills=("tensor_core_usage",),
+)
+
 INSTRUCTION_CLASSES = PatternTable(
     name="classes of SASS instructions",
     how="the opcode, before its first dot, begins with it; others are `other`",
