@@ -21,9 +21,6 @@ RANK = small_capture().processes[0].pid
 FACTS_OF_THE_CAPTURE = {"profile_health_manifest"}
 """What shows counts of the whole capture beside the findings of a device, and says so."""
 
-NO_ROW_PER_DEVICE = {"memory_transfers", "memory_bandwidth", "h2d_distribution", "nccl_breakdown", "nccl_anomaly"}
-"""Rows per device and direction or collective: a device without any has none."""
-
 
 def of_one_process(capture: Capture) -> Capture:
     """What rank 0 did, without the map of devices."""
@@ -33,18 +30,22 @@ def of_one_process(capture: Capture) -> Capture:
     return replace(capture, **kept, cuda_devices=[])
 
 
-def with_twin(capture: Capture, pid: int, devices: int) -> Capture:
-    """The capture, and another process that does the same at the same time on devices that lie further on.
+def with_twins(capture: Capture, further: dict[int, int]) -> Capture:
+    """The capture of one process, and others that do the same at the same time.
 
     Threads, contexts, streams, correlation ids and domains have the same numbers.
+
+    Args:
+        further: process id of each twin, and by how much its devices lie further on.
     """
     twins: dict[str, Any] = {}
     for name in (*EVENTS, *HOST_EVENTS):
         events = getattr(capture, name)
-        copies = [replace(event, pid=pid) for event in events]
-        if events and hasattr(events[0], "device"):
-            copies = [replace(event, device=event.device + devices) for event in copies]
-        twins[name] = [*events, *copies]
+        twins[name] = list(events)
+        for pid, devices in further.items():
+            own = [replace(event, pid=pid) for event in events]
+            on_devices = bool(own) and hasattr(own[0], "device")
+            twins[name] += [replace(event, device=event.device + devices) for event in own] if on_devices else own
     return replace(capture, **twins)
 
 
@@ -55,11 +56,8 @@ def alone() -> Path:
 
 @cache
 def beside_a_twin() -> Path:
-    """Devices 0, 3, 6 and 9, each of a process of its own."""
-    capture = of_one_process(small_capture())
-    for pid, devices in ((9001, 3), (9002, 6)):
-        capture = with_twin(capture, pid, devices)
-    return written(capture)
+    """Devices 0, 3 and 6, each of a process of its own."""
+    return written(with_twins(of_one_process(small_capture()), {9001: 3, 9002: 6}))
 
 
 @pytest.mark.parametrize("name", ON_DEVICES)
@@ -114,7 +112,7 @@ def test_where_rows_are_of_devices_there_are_rows_of_every_device_with_that_work
 def test_a_device_that_the_capture_lacks_is_refused_by_every_skill_and_those_that_it_has_are_named() -> None:
     for name, skill in ON_DEVICES.items():
         with pytest.raises(EvidenceError) as caught:
-            ask(name, beside_a_twin(), **arguments(skill, device=1))
+            ask(name, beside_a_twin(), **arguments(skill, device=5))
         assert caught.value.code is ErrorCode.DEVICE_NOT_FOUND, name
         assert caught.value.facts["devices"] == [0, 3, 6], name
         assert "0, 3, 6" in caught.value.hint, name
