@@ -77,6 +77,12 @@ def answers(capture: Path | str, **given: object) -> dict[str, Envelope | ErrorC
     return {name: answer(skill, capture, **given) for name, skill in ABOUT_PROFILES.items()}
 
 
+@cache
+def as_recorded() -> dict[str, Envelope | ErrorCode]:
+    """What every skill says of the small capture."""
+    return answers(small())
+
+
 def figures(envelope: Envelope) -> dict[str, Any]:
     """What a result says apart from where it looked, its notes, and the ids of evidence."""
     tables = {name: (table["rows"], table["totals"]) for name, table in envelope["tables"].items()}

@@ -12,7 +12,7 @@ import pytest
 from nsys_evidence.contracts.errors import ErrorCode
 from nsys_evidence.ingest.synthetic import Capture, capture_window
 from nsys_evidence.tools.registry import SCOPE
-from tests.pitfalls.asking import MS, TRIMMED, WINDOWED, answer, end_of, figures, small, small_capture
+from tests.pitfalls.asking import MS, TRIMMED, WINDOWED, answer, as_recorded, end_of, figures, small, small_capture
 from tests.strategies import Span
 from tests.support import ask, rows_of, written
 
@@ -46,7 +46,7 @@ def test_half_a_window_under_another_name_is_refused_by_every_skill(name: str) -
 def test_a_window_that_is_null_is_the_default_one_and_selects_the_same() -> None:
     for name, skill in WINDOWED.items():
         null = dict.fromkeys(part for part in SCOPE if part in skill.scope and part not in skill.example)
-        given, plain = answer(skill, small(), **null), answer(skill, small())
+        given, plain = answer(skill, small(), **null), as_recorded()[name]
         assert not isinstance(plain, ErrorCode)
         assert given == plain, name
         assert plain["scope"]["span_ms"] > 0, name
@@ -58,7 +58,7 @@ def test_no_skill_trims_unasked() -> None:
     for name, skill in WINDOWED.items():
         if "iteration" in skill.params.model_fields or "start_ns" in skill.params.model_fields:
             continue  # about a step or a stretch that is asked for by its name
-        envelope = answer(skill, small())
+        envelope = as_recorded()[name]
         assert not isinstance(envelope, ErrorCode)
         scope = envelope["scope"]
         assert (scope["start_s"], scope["end_s"]) == windows[skill.window], name
