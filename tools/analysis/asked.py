@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...contracts.envelope import MAX_ROWS
 from ...contracts.errors import EvidenceError
 from ...contracts.evidence import CellAddress
 from ..call import Call
+from ..registry import all_skills
 
 logger = logging.getLogger(__name__)
+
+PER_DEVICE = ("overlap_breakdown", "critical_path")
+"""Skills with a row a device, all of which are asked for."""
 
 Shown = float | int | str | None
 """A value as a result shows it."""
@@ -122,7 +127,8 @@ class Asked:
         from ...ingest.interrupt import ProfileGoneError
 
         try:
-            envelope = self._call.ask(skill)
+            many = skill in PER_DEVICE and len(self._call.devices) > all_skills()[skill].max_rows
+            envelope = self._call.ask(skill, **({"max_rows": MAX_ROWS} if many else {}))
         except ProfileGoneError:
             raise
         except EvidenceError as error:

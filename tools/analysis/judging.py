@@ -65,7 +65,8 @@ class Facts:
         self.busy: Busy = busy_together(self.devices)
         self.kernels_known = compute_known(call)
         self.idle = idle_by_owner(call)
-        iterations = find_iterations(call)
+        marker = call.scope_asked.get("marker")
+        iterations = find_iterations(call, None if marker is None else str(marker))
         self.steady = None if iterations is None else idle_by_owner(call, since=iterations.windows[0].end_ns)
 
     def share(self, time: int) -> Fraction | None:
@@ -230,7 +231,8 @@ def _profiler_overhead(facts: Facts) -> Verdict:
     rows = [row for row in facts.asked.rows("doctor") if row["check"].value == "overhead of nsys"]
     if not rows or rows[0]["pct"].value is None:
         return Verdict(None, None, [])
-    return Verdict(Fraction(str(rows[0]["pct"].value)) / 100, None, [rows[0]["pct"], rows[0]["ms"]])
+    share = Fraction(str(rows[0]["pct"].value)) / 100  # of the capture window, whatever the window asked about
+    return Verdict(share, None, [rows[0]["pct"], rows[0]["ms"]])
 
 
 JUDGES: dict[str, Callable[[Facts], Verdict]] = {

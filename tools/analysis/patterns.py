@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from ..thresholds.analysis import HOTSPOT, IMBALANCE, LOW, PAGEABLE, SHARED_STREAM, SHORT_GAP
 
+ABOUT_CAPTURE = "of the capture window"
+"""What the share of a pattern is of that is about the capture and not about the window."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
@@ -31,6 +34,8 @@ class Pattern:
     def thresholds(self) -> str:
         """All that makes it a finding, in words."""
         least = f"{LOW.value} % of the window"
+        if self.threshold == ABOUT_CAPTURE:
+            return f"{LOW.value} % {ABOUT_CAPTURE}"
         return f"{self.threshold}, and {least}" if self.threshold else least
 
 
@@ -135,11 +140,11 @@ PATTERNS = (
     ),
     Pattern(
         "profiler_overhead",
-        "nsys itself worked for a part of the capture: about the capture, never the workload; its share is of the "
-        "capture window",
+        "nsys itself worked for a part of the whole capture: about the capture, never the workload or this window",
         "trim the start away, trace less, or record for longer",
         "the overhead lies outside the window in question",
         ("doctor",),
+        ABOUT_CAPTURE,
     ),
 )
 """In the order in which they are checked; of equal findings the earlier comes first."""

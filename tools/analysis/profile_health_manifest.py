@@ -103,8 +103,8 @@ class FindingRow(Row):
     """One finding of root_cause_matcher."""
 
     pattern: Text = column("name of the pattern")
-    severity: Text = column("high, medium or low")
-    share_pct: Cited = column("what it takes", of="window times devices")
+    severity: Text = column("high, medium, low, or about the capture")
+    share_pct: Cited | None = column("what it takes", of="window times devices")
     recoverable_ms: Cited | None = column("idle or exposed communication time that it owns")
     source: Text = column("this row there: a figure's cell is source.COLUMN")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
@@ -12,7 +13,7 @@ from ..measures.busy import basis_notes, work_holes
 from ..registry import NoParams, skill
 from ..result import Result, Table
 from .judging import JUDGES, Facts, Verdict
-from .patterns import PATTERNS, Pattern
+from .patterns import ABOUT_CAPTURE, PATTERNS, Pattern
 
 _REASON = 160
 """How much of a reason is shown."""
@@ -22,8 +23,8 @@ class RootCauseMatcherRow(Row):
     """One finding: a pattern that takes 1 % of the window or more."""
 
     pattern: Text = column("name of the pattern")
-    severity: Text = column("high (20 % of the window and more), medium (5 %), low (1 %)")
-    share_pct: Pct = column("what it takes", of="window times devices; profiler_overhead: the capture window")
+    severity: Text = column("high (20 % of the window and more), medium (5 %), low (1 %); or about the capture")
+    share_pct: Pct | None = column("what it takes; null when it is about the capture", of="window times devices")
     recoverable_ms: Ms | None = column("idle or exposed communication time that it owns; null when it owns none")
     threshold: Text = column("what made it a finding")
     says: Text = column("what it is")
@@ -98,10 +99,10 @@ def root_cause_matcher(call: Call[NoParams]) -> Result:
             verdicts.append((pattern, verdict))
     found = [(pattern, verdict) for pattern, verdict in verdicts if verdict.severity is not None]
     # Of equal ones in the order of the patterns; what is about the capture comes last.
-    found.sort(key=lambda each: (each[0].name == "profiler_overhead", -(each[1].share or 0)))
+    found.sort(key=lambda each: (each[0].threshold == ABOUT_CAPTURE, -(each[1].share or 0)))
     figures = _figures(found, [each for each in verdicts if each not in found])
     rows = [
-        (p.name, v.severity, v.share, v.recoverable, p.thresholds, p.says, p.attempt, p.disproof)
+        (p.name, *_weight(p, v), v.recoverable, p.thresholds, p.says, p.attempt, p.disproof)
         for p, v in call.page_of(list(found))
     ]
     kernels = facts.asked.why_not("overlap_breakdown") is None
@@ -120,6 +121,13 @@ def root_cause_matcher(call: Call[NoParams]) -> Result:
         notes=[*holes, *basis_notes(call)],
         status=Status.PARTIAL if holes or missing else Status.OK if found else Status.EMPTY,
     )
+
+
+def _weight(pattern: Pattern, verdict: Verdict) -> tuple[str | None, Fraction | None]:
+    """Severity and share of the window; neither of a pattern that is about the capture."""
+    if pattern.threshold == ABOUT_CAPTURE:
+        return "about the capture", None
+    return verdict.severity, verdict.share
 
 
 def _figures(
