@@ -22,7 +22,9 @@ OTHER_FLAGS = {
     *("--type", "--times"),  # nsys export of 2023.4.4
     "--environment",  # nsys status of 2023.4.4
     "--include-blobs",  # nsys export of 2026.2: EXPORT_PARAM_INCLUDE_BLOBS of its exports
-    "--pytorch",  # NVIDIA's user guide; 2023.4.4 refuses it
+    "--pytorch",  # not in 2023.4.4; from secondary sources
+    "--gpu-metrics-device",  # 2023.4.4
+    "--gpu-metrics-devices",  # newer versions
 }
 
 
