@@ -56,7 +56,8 @@ def _toolsets(_context: click.Context, _option: click.Parameter, text: str | Non
     metavar="A,B",
     callback=_toolsets,
     help="Only the skills of these categories: utility, kernels, memory, communication, nvtx, system, bottlenecks, "
-    "utilisation, analysis. get_evidence, profile_info and list_profiles are always there.",
+    "utilisation, analysis; and custom, when there are custom skills. get_evidence, profile_info and list_profiles are "
+    "always there.",
 )
 @nsys_option
 @skills_option

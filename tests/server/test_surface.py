@@ -86,9 +86,15 @@ def test_an_unknown_toolset_is_wrong_usage_that_names_the_valid_ones(given: str)
     assert ", ".join(CATEGORIES) in " ".join(result.stderr.replace("│", " ").split())
 
 
+def test_the_help_and_the_page_for_agents_name_custom_skills_as_a_toolset() -> None:
+    assert parse_toolsets("custom, nvtx") == ("nvtx", "custom")
+    page = " ".join((Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8").split())
+    assert f"{', '.join(CATEGORIES[:-1])} and {CATEGORIES[-1]}; and `custom`, when there are custom skills." in page
+
+
 def test_the_help_names_every_toolset_and_what_is_always_there() -> None:
     said = " ".join(CliRunner().invoke(cli, ["serve", "--help"]).stdout.split())
-    assert ", ".join(CATEGORIES) in said
+    assert f"{', '.join(CATEGORIES)}; and custom" in said
     assert all(name in said for name in (*ALWAYS, *FIVE))
 
 

@@ -176,5 +176,6 @@ def _halve_tp(params: SpeedupEstimatorParams, exposed: Fraction) -> _Change:
 
 
 def _shown(number: Fraction) -> str:
-    """A number to three decimals at most, for words."""
-    return f"{float(round(number, 3)):g}" if number < 10**6 else str(round(number))
+    """A number of 0 or more for words, to six decimals: of ms those are ns."""
+    millionths = round(number * 10**6)
+    return f"{millionths // 10**6}.{millionths % 10**6:06d}".rstrip("0").rstrip(".")

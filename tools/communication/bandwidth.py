@@ -1,4 +1,16 @@
-"""Bandwidths of collectives as nccl-tests defines them (its doc/PERFORMANCE.md, and GetBw of each test)."""
+"""Bandwidths of collectives as nccl-tests defines them: algbw = S/time, busbw = algbw times a factor.
+
+The source is the function GetBw of each test in its directory src, read at NVIDIA/nccl-tests a0b82b2 (July 2026); its
+doc/PERFORMANCE.md derives the factors. `count` is what the call of NCCL names, n the ranks:
+
+    all_reduce                                         S = count                factor 2(n-1)/n
+    all_gather, reduce_scatter                         S = count times n        factor (n-1)/n
+    alltoall, gather, scatter                          S = count times n        factor (n-1)/n
+    broadcast, reduce, sendrecv                        S = count                factor 1
+
+alltoall.cu, gather.cu and scatter.cu compute `baseBw = count * nranks * typesize / sec` like all_gather.cu, although
+doc/PERFORMANCE.md says nothing of gather and scatter.
+"""
 
 from __future__ import annotations
 

@@ -6,20 +6,27 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from math import floor
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ...contracts.columns import Row, column
 from ...contracts.envelope import Status
-from ...contracts.units import Count, Factor, Id, Ms, Ns, Text, Us
+from ...contracts.units import Bytes, Count, Factor, Id, Ms, Ns, Text, Us
 from ..call import Call
-from ..kernels.kernel_instances import MAX_DURATION_NS, TIES
+from ..kernels.kernel_instances import MAX_DURATION_NS
 from ..measures.graphs import hidden_kernels
 from ..measures.lookups import lookup, range_names
 from ..registry import Params, skill
 from ..result import Result
 from ..thresholds.communication import ANOMALY_GROUP
-from .collectives import BY_NAME, NO_COLLECTIVES, collectives, numbered_sql
+from .collectives import BY_NAME, NO_COLLECTIVES, collectives
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ..measures.grouping import Ints
 
 
 class NcclAnomalyParams(Params):
@@ -39,6 +46,7 @@ class NcclAnomalyRow(Row):
     duration_us: Us = column("whole duration")
     times_median: Factor = column("duration over the median duration of its group in the window")
     group_size: Count = column("collectives of its group in the window")
+    bytes: Bytes | None = column("message size that the NCCL call around the launch names; null where none is known")
     nvtx: Text | None = column("innermost NVTX range around the launching call; null without one")
 
 
@@ -53,27 +61,36 @@ class NcclAnomalyTotals(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """The collectives of a group; durations are whole, in ns.
+class _Found:
+    """The collectives in the window, sorted by group and in it by duration. Times in ns.
 
     Attributes:
-        key: what the group has in common, in the order of `_KEYS`.
-        size: how many there are.
-        median: the median of their durations.
+        columns: those of `_COLUMNS`: `number` is that of the collective, `bytes` -1 where unknown, `stack` -1 for none,
+            `ns` the duration, `tie` the place in the table.
+        low, high: where each group begins and ends.
+        medians: twice the median of each group.
     """
 
-    key: tuple[int, ...]
-    size: int
-    median: Fraction
+    columns: dict[str, npt.NDArray[np.int64]]
+    low: Ints
+    high: Ints
+    medians: Ints
 
     @property
-    def judged(self) -> bool:
-        """Whether the median tells what is usual."""
-        return self.size >= ANOMALY_GROUP.value and self.median > 0
+    def sizes(self) -> Ints:
+        """How many collectives each group has."""
+        return self.high - self.low
+
+    @property
+    def judged(self) -> npt.NDArray[np.bool_]:
+        """The groups whose median tells what is usual."""
+        return (self.sizes >= ANOMALY_GROUP.value) & (self.medians > 0)
 
 
-_KEYS = ("gpu", "number")
-"""Columns of `_collectives` that make up a group; each an integer without nulls."""
+_KEYS = ("bytes", "number", "gpu")
+"""Columns that make up a group, the least first."""
+
+_COLUMNS = ("gpu", "number", "bytes", "stream", "start", "stack", "ns", "tie")
 
 
 @skill(
@@ -88,49 +105,54 @@ _KEYS = ("gpu", "number")
 def nccl_anomaly(call: Call[NcclAnomalyParams]) -> Result:
     """One row per collective that took longer than threshold times the median of its group, worst first.
 
-    A group is the collectives of one device and one kind, by kernel name, in the window: five or more, else nothing is
-    judged. The sizes of messages are not in a kernel's name, so that a group mixes sizes, and a large message among
-    small ones looks slow. Time in a collective includes waiting for peers: the device that waited is listed, and the
-    cause is on the one that came late, whose collective is the shorter. Durations are whole, also of collectives that
-    cross an edge of the window.
+    A group is the collectives of one device, one kind (by kernel name) and one message size in the window: five or
+    more, else nothing is judged. The size is that of the innermost NCCL call with a payload around the launch; where
+    payloads were not recorded, and for calls in a group, which ncclGroupEnd launches, it is not known: those of a
+    device and kind are one group of all sizes, in which a large message among small ones looks slow. Time in a
+    collective includes waiting for peers: the device that waited is listed, and the cause is on the one that came late,
+    whose collective is the shorter. Durations are whole, also of collectives that cross an edge of the window.
     """
+    import numpy as np
+
     numbers = _numbers(call)
-    groups = _groups(call, numbers)
-    limits = _limits(call, groups)
-    found = _slow(call, numbers, groups, limits)
+    found = _collectives(call, numbers)
+    group = np.repeat(np.arange(len(found.low)), found.sizes)
+    slow = np.flatnonzero(found.columns["ns"] > np.repeat(_limits(call, found), found.sizes))
+    of = {name: values[slow] for name, values in found.columns.items()}
+    medians, counts = found.medians[group[slow]], found.sizes[group[slow]]
+    order = np.lexsort((of["tie"], of["start"], -of["ns"], -(of["ns"] / medians)))
+    page = order[call.offset : call.offset + call.max_rows]
     kinds = sorted(numbers)
-    labels = lookup(call, "streams", "stream", "label", (row[2] for row in found))
-    ranges = range_names(call, (row[5] for row in found))
+    labels = lookup(call, "streams", "stream", "label", of["stream"][page].tolist())
+    ranges = range_names(call, (stack for stack in of["stack"][page].tolist() if stack >= 0))
     rows = []
-    for place, gpu, stream, start, duration, stack in found:
-        group = groups[place]
-        times = Fraction(duration) / group.median
-        of = kinds[group.key[_KEYS.index("number")]]
-        shown = (start, duration, times, group.size, ranges.get(stack))
-        rows.append((of, *call.device_of(gpu), labels[stream], *shown))
-    count, excess = _counts(call, numbers, groups, limits)
-    every = sum(group.size for group in groups)
-    unjudged = sum(group.size for group in groups if not group.judged)
+    for at in page.tolist():
+        gpu, number, size, stream, start, stack, duration, _ = (int(values[at]) for values in of.values())
+        times = Fraction(2 * duration, int(medians[at]))
+        shown = (start, duration, times, int(counts[at]), None if size < 0 else size, ranges.get(stack))
+        rows.append((kinds[number], *call.device_of(gpu), labels[stream], *shown))
+    every, unjudged = len(group), int(found.sizes[~found.judged].sum())
+    sized = int(np.count_nonzero(found.columns["bytes"] >= 0))
     holes = hidden_kernels(call)
     return Result(
         rows=rows,
-        total_rows=count,
+        total_rows=len(slow),
         totals={
             "collectives": every,
-            "anomalies": count,
-            "excess_ms": excess,
-            "groups": len(groups),
+            "anomalies": len(slow),
+            "excess_ms": Fraction(2 * sum(of["ns"].tolist()) - sum(medians.tolist()), 2),
+            "groups": len(found.low),
             "unjudged": unjudged,
         },
-        notes=[*holes, *_notes(call, every, unjudged, count)],
-        status=Status.PARTIAL if holes else Status.OK if count else Status.EMPTY,
+        notes=[*holes, *_notes(call, every, sized, unjudged, len(slow))],
+        status=Status.PARTIAL if holes else Status.OK if len(slow) else Status.EMPTY,
     )
 
 
-def _notes(call: Call[NcclAnomalyParams], every: int, unjudged: int, count: int) -> list[str]:
+def _notes(call: Call[NcclAnomalyParams], every: int, sized: int, unjudged: int, count: int) -> list[str]:
     if not every:
         return [NO_COLLECTIVES]
-    notes = [BY_NAME, "groups are by device and collective: messages of all sizes together"]
+    notes = [BY_NAME, *_grouping(every, sized)]
     if unjudged:
         notes.append(
             f"{unjudged} collectives are not judged: fewer than {ANOMALY_GROUP.value} in their group, or a median of 0"
@@ -142,69 +164,54 @@ def _notes(call: Call[NcclAnomalyParams], every: int, unjudged: int, count: int)
     return notes
 
 
+def _grouping(every: int, sized: int) -> list[str]:
+    """What the groups are by."""
+    if not sized:
+        return ["groups are by device and collective: messages of all sizes together"]
+    notes = ["groups are by device, collective and message size of the NCCL call around the launch"]
+    if sized < every:
+        notes.append(
+            f"no message size is known of {every - sized} collectives: their groups are by device and collective, "
+            "messages of all sizes together"
+        )
+    return notes
+
+
 def _numbers(call: Call[NcclAnomalyParams]) -> dict[str, int]:
     """The number of each collective of the capture, in the order of their names."""
     return {name: number for number, name in enumerate(sorted({of.name for of in collectives(call).values()}))}
 
 
-def _collectives(call: Call[NcclAnomalyParams], numbers: dict[str, int]) -> str:
-    """SQL: the collectives in the window, with the columns of `_KEYS` and of kernels, and `ns`, the duration."""
-    of_kernel = {name: numbers[of.name] for name, of in collectives(call).items()}
-    return f"""SELECT *, "end" - start AS ns FROM kernels JOIN {numbered_sql(of_kernel)} USING (name)
-        WHERE {call.on_devices} AND {call.in_window}"""
+def _collectives(call: Call[NcclAnomalyParams], numbers: dict[str, int]) -> _Found:
+    """The collectives in the window, by group."""
+    import numpy as np
+
+    from ..measures.nccl_kernels import message_sizes
+
+    of_kernel = {name: numbers[of.name] for name, of in sorted(collectives(call).items())}
+    kernels = call.arrays(
+        f"""SELECT gpu, name, coalesce(stack, -1) AS stack, stream, start, "end" - start AS ns
+        FROM kernels WHERE comm AND {call.on_devices} AND {call.in_window}"""
+    )  # in the order of the table: by start, ties by everything else
+    number = np.array(list(of_kernel.values()), np.int64)
+    kernels["number"] = number[np.searchsorted(np.array(list(of_kernel), np.int64), kernels["name"])]
+    kernels["bytes"] = message_sizes(call, kernels["stack"])
+    kernels["tie"] = np.arange(len(kernels["ns"]))
+    order = np.lexsort((kernels["ns"], *(kernels[name] for name in _KEYS)))
+    columns = {name: kernels[name][order].astype(np.int64) for name in _COLUMNS}
+    differs = np.any([columns[name][1:] != columns[name][:-1] for name in _KEYS], axis=0)
+    low = np.flatnonzero(np.append(True, differs)[: len(order)])
+    high = np.append(low[1:], len(order))[: len(low)]
+    ns = columns["ns"].astype(np.uint64)  # twice the longest duration fits
+    return _Found(columns, low, high, ns[low + (high - low) // 2] + ns[low + (high - low - 1) // 2])
 
 
-def _groups(call: Call[NcclAnomalyParams], numbers: dict[str, int]) -> list[_Group]:
-    """The groups of the collectives in the window, in the order of their keys."""
-    if not numbers:
-        return []
-    keys = ", ".join(_KEYS)
-    rows = call.sql(
-        f"SELECT count(*), median(ns), {keys} FROM ({_collectives(call, numbers)}) GROUP BY {keys} ORDER BY {keys}"
-    )
-    return [_Group(tuple(key), size, Fraction(median)) for size, median, *key in rows]
+def _limits(call: Call[NcclAnomalyParams], found: _Found) -> Ints:
+    """The longest duration of each group, in whole ns, that is no anomaly; none is where it is not judged."""
+    import numpy as np
 
-
-def _limits(call: Call[NcclAnomalyParams], groups: list[_Group]) -> dict[int, int]:
-    """The longest duration, in whole ns, that is no anomaly yet, by place of the group that is judged."""
     threshold = Fraction(Decimal(str(call.params.threshold)))
-    return {
-        place: min(floor(threshold * group.median), MAX_DURATION_NS)
-        for place, group in enumerate(groups)
-        if group.judged
-    }
-
-
-def _anomalies(
-    call: Call[NcclAnomalyParams], numbers: dict[str, int], groups: list[_Group], limits: dict[int, int]
-) -> str:
-    """SQL: the collectives beyond the limit of their group, with its `place` and twice its median, an integer."""
-    judged = [(place, longest, int(2 * groups[place].median), *groups[place].key) for place, longest in limits.items()]
-    values = ", ".join(f"({', '.join(f'{value}::BIGINT' for value in row)})" for row in judged)
-    return f"""SELECT * FROM ({_collectives(call, numbers)})
-        JOIN (VALUES {values}) judged(place, longest, medians, {", ".join(_KEYS)}) USING ({", ".join(_KEYS)})
-        WHERE ns > longest"""
-
-
-def _slow(
-    call: Call[NcclAnomalyParams], numbers: dict[str, int], groups: list[_Group], limits: dict[int, int]
-) -> list[tuple[int, int, int, int, int, int | None]]:
-    """The page of anomalies, worst first: place of the group, gpu, stream, start, duration, stack."""
-    if not limits:
-        return []
-    return call.sql(
-        f"""SELECT place, gpu, stream, start, ns, stack FROM ({_anomalies(call, numbers, groups, limits)})
-        ORDER BY ns::DOUBLE / medians DESC, ns DESC, start, {TIES} {call.page}"""
-    )
-
-
-def _counts(
-    call: Call[NcclAnomalyParams], numbers: dict[str, int], groups: list[_Group], limits: dict[int, int]
-) -> tuple[int, Fraction]:
-    """How many anomalies there are, and what they took beyond their medians, in ns."""
-    if not limits:
-        return 0, Fraction(0)
-    [(count, doubled)] = call.sql(
-        f"SELECT count(*), sum(2 * ns::HUGEINT - medians) FROM ({_anomalies(call, numbers, groups, limits)})"
-    )
-    return count, Fraction(int(doubled or 0), 2)
+    limits = np.full(len(found.low), MAX_DURATION_NS)
+    for place in np.flatnonzero(found.judged).tolist():
+        limits[place] = min(floor(threshold * int(found.medians[place]) / 2), MAX_DURATION_NS)
+    return limits

@@ -99,12 +99,15 @@ class _Group:
 def nccl_communicator_analysis(call: Call[NoParams]) -> Result:
     """One row per communicator and operation, by kernel time.
 
-    Bandwidths are those of nccl-tests: algbw is S over time, where S is the message, times ranks for AllGather,
-    ReduceScatter, AllToAll, Gather and Scatter, whose calls name the part of one rank; busbw is algbw times
-    2(n-1)/n for AllReduce, (n-1)/n for those five, 1 for others. The time is that of the collective kernels (by name)
-    that were launched inside the call's range, so a call in a group, which ncclGroupEnd launches, has none. It includes
-    waiting for peers: a low bandwidth may be a late rank. Bandwidths are of whole calls that start in the window;
-    time_ms is clipped to it and adds up ranks. With device, kernels of the device and calls of its processes count.
+    Bandwidths are those of nccl-tests (GetBw of each test): algbw = S/time and busbw = algbw·factor, with n ranks and
+    the bytes that the call names (of one rank, or for one peer):
+    AllReduce: S = bytes, factor 2(n-1)/n;
+    AllGather, ReduceScatter, AllToAll, Gather, Scatter: S = bytes·n, factor (n-1)/n;
+    Broadcast, Reduce, Send, Recv and all others: S = bytes, factor 1.
+    The time is that of the collective kernels (by name) that were launched inside the call's range, so a call in a
+    group, which ncclGroupEnd launches, has none. It includes waiting for peers: a low bandwidth may be a late rank.
+    Bandwidths are of whole calls that start in the window; time_ms is clipped to it and adds up ranks. With device,
+    kernels of the device and calls of its processes count.
     """
     require_payloads(call)
     groups = sorted(_groups(call), key=lambda group: group.key)

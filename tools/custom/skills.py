@@ -16,6 +16,7 @@ from ...contracts.errors import ErrorCode, EvidenceError
 from ...contracts.units import Flag, Integer, Number, Text
 from ...contracts.wire import MAX_TEXT, clean_text
 from ..call import Call
+from ..measures.graphs import KERNELS_HIDDEN, whole_graphs
 from ..registry import SCOPE, Params, Skill, WindowKind, all_skills
 from ..result import Result
 from .jail import Refusal, Sql, bind, run
@@ -213,10 +214,7 @@ def _hidden(call: Call[Any], tables: set[str]) -> list[str]:
     launches = call.profile.manifest.rows.get("graphs") or 0
     if not launches or "kernels" not in tables or "graphs" in tables:
         return []
-    return [
-        f"{launches} CUDA graph launches of the capture were traced as a whole: their kernels are hidden and missing "
-        "here; record with --cuda-graph-trace=node to see them"
-    ]
+    return [whole_graphs(launches, KERNELS_HIDDEN, " of the capture")]
 
 
 def _exact(kind: str, cell: object) -> object:

@@ -14,6 +14,7 @@ from ...contracts.units import Count, Id, Ms, Ns, Pct, Text, Us, ratio
 from ..call import Call
 from ..measures.busy import basis_notes, work_holes
 from ..measures.gaps import device_gaps_sql, stream_gaps_sql
+from ..measures.lookups import lookup
 from ..registry import Params, skill
 from ..result import Result, Table
 from .work_at import Border, WorkAt, work_at
@@ -160,7 +161,7 @@ def _rows(
     ended, started = work_at(call, list(starts.values()), list(ends.values()))
     before = {gap: ended[border] for gap, border in starts.items() if border in ended}
     after = {gap: started[border] for gap, border in ends.items() if border in started}
-    streams = _stream_labels(call, gaps)
+    streams = lookup(call, "streams", "stream", "label", (gap.stream for gap in gaps))
     host, notes = _host(call, gaps)
     nvtx = _nvtx(call, after)
     calls = call.strings(activity.call_name for activity in host.values())
@@ -182,11 +183,6 @@ def _rows(
         )
     names = {work.label: work.kernel for work in (*before.values(), *after.values()) if work.kernel is not None}
     return rows, names, notes
-
-
-def _stream_labels(call: Call[Any], gaps: Sequence[Gap]) -> dict[int | None, str]:
-    wanted = ", ".join(str(stream) for stream in sorted({gap.stream for gap in gaps if gap.stream is not None}))
-    return dict(call.sql(f"SELECT stream, label FROM streams WHERE stream IN ({wanted or 'NULL'})"))
 
 
 def _host(call: Call[Any], gaps: Sequence[Gap]) -> tuple[dict[Gap, HostActivity], list[str]]:

@@ -17,7 +17,9 @@ from ..call import Call
 from ..capture_hints import CAPTURE_HINTS, KIND_NAMES
 from ..gpus.peaks import Precision
 from ..measures.gpu_peak import Peak, peak_flops
+from ..measures.graphs import whole_graphs
 from ..measures.quantities import FlopCount, Rate, in_percent
+from ..measures.work import WORK_TABLES
 from ..registry import Params, skill
 from ..result import AbstentionError, Result
 
@@ -205,7 +207,7 @@ def _range(call: Call[RegionMfuParams]) -> _Region | None:
     inside = f"{call.on_devices} AND call_start >= {start} AND call_end <= {end}"
     parts = " UNION ALL ".join(
         f"""SELECT '{table}' AS kind, gpu, start, "end" FROM {table} WHERE thread = {thread} AND {inside}"""
-        for table in ("kernels", "copies", "sets", "graphs")
+        for table in WORK_TABLES
     )
     # Each adds what it outlasts of everything that started before it.
     [(first, last, busy, kernels, graphs, gpus)] = call.sql(
@@ -220,10 +222,7 @@ def _range(call: Call[RegionMfuParams]) -> _Region | None:
     if elsewhere:
         notes.append(f"{elsewhere} kernels that other threads of the process launched meanwhile are not counted")
     if graphs:
-        notes.append(
-            f"{graphs} CUDA graph launches were traced as a whole: their time counts, their kernels are hidden; record "
-            "with --cuda-graph-trace=node to see them"
-        )
+        notes.append(whole_graphs(graphs, ": their time counts, their kernels are hidden"))
     return _Region(
         label=call.strings([name])[name] or "",
         occurrences=count,

@@ -25,9 +25,9 @@ class TheoreticalFlopsParams(Params):
     operation: Operation = Field(description="what to count")
     hidden_dim: int | None = Field(None, ge=1, le=_LARGEST, description="H; all but linear")
     seq_len: int | None = Field(None, ge=1, le=_LARGEST, description="S; all but linear")
-    num_layers: int | None = Field(None, ge=1, le=_LARGEST, description="full_model only; default 1")
+    num_layers: int = Field(1, ge=1, le=_LARGEST, description="full_model only")
     ffn_dim: int | None = Field(None, ge=1, le=_LARGEST, description="F; default 4·H")
-    batch_size: int | None = Field(None, ge=1, le=_LARGEST, description="B; default 1")
+    batch_size: int = Field(1, ge=1, le=_LARGEST, description="B")
     multiplier: int = Field(1, ge=1, le=100, description="3 with backward, 4 with recomputation too")
     M: int | None = Field(None, ge=1, le=_LARGEST, description="linear: rows")
     N: int | None = Field(None, ge=1, le=_LARGEST, description="linear: columns")
@@ -95,18 +95,18 @@ def theoretical_flops(call: Call[TheoreticalFlopsParams]) -> Result:
 
     Values are exact integers, a string beyond 2^53. causal counts half of the attention matrix, as model FLOPs are
     counted, whatever a kernel computes. With kv_heads, K and V are narrower. A parameter that the operation does not
-    use is refused: it would change nothing. Embeddings, the output head, norms and softmax are not counted.
+    use is refused, unless it has its default: it would change nothing. Embeddings, the output head, norms and softmax
+    are not counted.
     """
     params = call.params
     _check(params)
     parts = _PARTS.get(params.operation, (params.operation,))
-    layers = params.num_layers or 1
-    times = layers * params.multiplier
+    times = params.num_layers * params.multiplier
     rows = []
     for part in parts:
         formula, flops = _part(part, params)
         rows.append((part, formula, flops, times, flops * times))
-    forward = sum(row[2] for row in rows) * layers
+    forward = sum(row[2] for row in rows) * params.num_layers
     return Result(
         rows=call.page_of(rows),
         total_rows=len(rows),
@@ -124,7 +124,7 @@ def _part(part: str, params: TheoreticalFlopsParams) -> tuple[str, int]:
     """The formula of a part, and its value. What it needs is there: see `_check`."""
     if part == "linear":
         return "2·M·N·K", 2 * (params.M or 0) * (params.N or 0) * (params.K or 0)
-    hidden, sequence, batch = params.hidden_dim or 0, params.seq_len or 0, params.batch_size or 1
+    hidden, sequence, batch = params.hidden_dim or 0, params.seq_len or 0, params.batch_size
     tokens = batch * sequence
     if part == "attention":
         if params.causal:
@@ -159,9 +159,8 @@ def _check(params: TheoreticalFlopsParams) -> None:
     if missing := [name for name in needed if getattr(params, name) is None]:
         raise _refused(f"{operation} needs {', '.join(missing)}", f"for example: {example}", missing[0])
     takes = {"operation", "multiplier", *needed, *_USED[operation]}
-    given = [name for name in type(params).model_fields if getattr(params, name) not in (None, False)]
-    neutral = {name for name in ("num_layers", "batch_size") if getattr(params, name) == 1}
-    if unused := [name for name in given if name not in takes | neutral]:
+    given = [name for name, field in type(params).model_fields.items() if getattr(params, name) != field.default]
+    if unused := [name for name in given if name not in takes]:
         valid = ", ".join(name for name in type(params).model_fields if name in takes)
         raise _refused(f"{operation} does not use {', '.join(unused)}", f"it takes {valid}", unused[0])
     if params.kv_heads is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..call import Call
 from ..capture_hints import CAPTURE_HINTS
 from ..result import AbstentionError
 from .graphs import hidden_in_busy
+from .work import work_recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def work_holes(call: Call[Any]) -> list[str]:
     Raises:
         AbstentionError: no kind of GPU work was recorded.
     """
-    if not _recorded(call, ("kernels", "graphs", "copies", "sets")):
+    if not work_recorded(call):
         kinds = ["kernels", "copies", "sets"]
         raise AbstentionError("GPU work was not recorded in this capture", kinds, CAPTURE_HINTS["kernels"])
     notes = []
@@ -117,13 +118,9 @@ def basis_notes(call: Call[Any]) -> list[str]:
 
 def compute_known(call: Call[Any]) -> bool:
     """Whether the capture recorded kernels, each or within graphs traced as a whole, which count as compute."""
-    return _recorded(call, ("kernels", "graphs"))
+    return call.profile.recorded("kernels") or call.profile.recorded("graphs")
 
 
 def comm_known(call: Call[Any]) -> bool:
     """Whether the capture recorded each kernel: graphs traced as a whole do not tell their collectives."""
-    return _recorded(call, ("kernels",))
-
-
-def _recorded(call: Call[Any], kinds: Iterable[str]) -> bool:
-    return any(call.profile.recorded(kind) for kind in kinds)
+    return call.profile.recorded("kernels")

@@ -15,8 +15,7 @@ import numpy as np
 from ..call import Call
 from .grouping import Ints, distinct
 from .levels import climb, levels
-
-_WORK = ("kernels", "copies", "sets", "graphs")
+from .work import WORK_TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def code_candidates(call: Call[Any], least_open: Fraction) -> Candidates:
         " UNION ALL ".join(
             f"""SELECT coalesce(stack, -1) AS stack, {call.clipped} AS ns, {table == "kernels"} AS kernel
             FROM {table} WHERE {call.on_devices} AND {call.in_window}"""
-            for table in _WORK
+            for table in WORK_TABLES
         )
     )
     inside = work["stack"] >= 0

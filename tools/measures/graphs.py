@@ -6,10 +6,13 @@ from typing import Any
 
 from ..call import Call
 
+KERNELS_HIDDEN = ": their kernels are hidden and missing here"
+"""What graphs hide of an answer about kernels."""
+
 
 def hidden_kernels(call: Call[Any]) -> list[str]:
     """A note when graphs in scope hide their kernels, which makes an answer about kernels partial; else nothing."""
-    return _note(call, ": their kernels are hidden and missing here")
+    return _note(call, KERNELS_HIDDEN)
 
 
 def hidden_in_busy(call: Call[Any]) -> list[str]:
@@ -22,13 +25,22 @@ def hidden_transfers(call: Call[Any]) -> list[str]:
     return _note(call, ": the copies and sets inside, if any, are hidden and missing here")
 
 
+def whole_graphs(launches: int, hidden: str, where: str = "") -> str:
+    """The note about launches of graphs that were traced as a whole.
+
+    Args:
+        launches: how many there are.
+        hidden: what that hides, beginning with its punctuation.
+        where: where they are, beginning with a blank; in scope, if empty.
+    """
+    return (
+        f"{launches} CUDA graph launches{where} were traced as a whole{hidden}; record with --cuda-graph-trace=node to "
+        "see them"
+    )
+
+
 def _note(call: Call[Any], hidden: str) -> list[str]:
     if not call.profile.manifest.rows.get("graphs"):
         return []
     [(launches,)] = call.sql(f"SELECT count(*) FROM graphs WHERE {call.on_devices} AND {call.in_window}")
-    if not launches:
-        return []
-    return [
-        f"{launches} CUDA graph launches were traced as a whole{hidden}; record with --cuda-graph-trace=node to see "
-        "them"
-    ]
+    return [whole_graphs(launches, hidden)] if launches else []

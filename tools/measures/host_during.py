@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ...ingest.tables import HOST_CLASSES
 from ..call import Call
 from .intervals import Cover, Ints
+from .work import WORK_TABLES
 
 NO_CUDA_CALL = "no_cuda_call"
 """The class of time in which none of the threads was in a CUDA API call."""
@@ -90,7 +91,7 @@ def launching_threads(call: Call[Any]) -> dict[int, tuple[int, ...]]:
     """The threads that launched any work of each device, in the whole capture, by `gpu`; only of devices with any."""
 
     def find() -> dict[int, tuple[int, ...]]:
-        work = " UNION ".join(f"SELECT gpu, thread FROM {table}" for table in ("kernels", "graphs", "copies", "sets"))
+        work = " UNION ".join(f"SELECT gpu, thread FROM {table}" for table in WORK_TABLES)
         found: dict[int, tuple[int, ...]] = {}
         for gpu, thread in call.sql(f"SELECT gpu, thread FROM ({work}) WHERE thread IS NOT NULL ORDER BY gpu, thread"):
             found[gpu] = (*found.get(gpu, ()), thread)

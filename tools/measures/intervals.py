@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...contracts.window import Window
 from ...ingest.busy import Intervals, merged
 from ..call import Call
 
@@ -35,6 +36,14 @@ def unions(call: Call[Any], events: str) -> dict[int, Intervals]:
 def union_lengths(call: Call[Any], events: str) -> dict[int, int]:
     """The length within the window of the union of each group of events; `events` as for `unions`."""
     return {key: int((last - first).sum()) for key, (first, last) in unions(call, events).items()}
+
+
+def overlapping(
+    window: Window, start: npt.NDArray[np.integer[Any]], end: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.bool_]:
+    """`Window.overlaps` of each interval."""
+    instants = (start >= window.start_ns) & (start <= window.end_ns if window.includes_end else start < window.end_ns)
+    return np.where(start == end, instants, (start < window.end_ns) & (end > window.start_ns))
 
 
 def merged_length(start: Ints, end: Ints) -> int:

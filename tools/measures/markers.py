@@ -22,6 +22,7 @@ from ..thresholds.iterations import LIBRARY_RANGES, OWNED_SHARE
 from .grouping import Ints, group_sums
 from .iterations import Iterations
 from .marker_names import Labels, all_labels, marker_name, one_label
+from .work import WORK_TABLES
 
 MIN_INSTANCES = 3
 """A range that repeats less often marks no iterations."""
@@ -31,8 +32,6 @@ _LISTED = 10
 
 _BATCHES = (1, 64)
 """How many candidates are looked at in one pass over the ranges, before all others are."""
-
-_WORK = ("kernels", "graphs", "copies", "sets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class _Launched:
         work = call.arrays(
             " UNION ALL ".join(
                 f'SELECT thread, call_start, call_end, "end" - start AS time FROM {table} WHERE thread IS NOT NULL'
-                for table in _WORK
+                for table in WORK_TABLES
             )
         )
         order = np.lexsort((work["call_start"], work["thread"]))
@@ -187,7 +186,7 @@ def _by_gpu_time(call: Call[Any], labels: Labels, repeated: Ints) -> Ints:
     """Candidates that launch GPU work which takes time: by GPU time, then the outermost, then by name and thread."""
     work = call.arrays(
         " UNION ALL ".join(
-            f'SELECT thread, stack, "end" - start AS time FROM {table} WHERE stack IS NOT NULL' for table in _WORK
+            f'SELECT thread, stack, "end" - start AS time FROM {table} WHERE stack IS NOT NULL' for table in WORK_TABLES
         )
     )
     paths = call.arrays("SELECT coalesce(parent, -1) AS parent, name, depth FROM plain_paths")
@@ -291,7 +290,7 @@ def _launched(call: Call[Any], of: Instances) -> tuple[int, Ints]:
         " UNION ALL ".join(
             f"""SELECT call_start, call_end, start, "end" FROM {table}
             WHERE thread = {of.thread} AND call_start >= {of.start[0]} AND call_end <= {of.end.max()}"""
-            for table in _WORK
+            for table in WORK_TABLES
         )
     )
     place = np.searchsorted(of.start, work["call_start"], side="right") - 1

@@ -38,3 +38,19 @@ def calls_of_kernels(call: Call[Any], ranges: Ints, stacks: Ints) -> Ints:
         level = by_depth[low:high]
         owner[level] = np.where(owner[level] >= 0, owner[level], owner[nodes["parent"][level]])
     return owner[stacks]
+
+
+def message_sizes(call: Call[Any], stacks: Ints) -> Ints:
+    """The bytes that the NCCL call around each kernel's launch names; -1 where no call with a payload is around it.
+
+    Args:
+        call: the call, for its profile.
+        stacks: the kernels' values of `stack`, -1 for none.
+    """
+    sizes = np.full(len(stacks), -1, np.int64)
+    launched = np.flatnonzero(stacks >= 0)
+    if call.profile.recorded("nccl_calls") and len(launched):
+        calls = call.arrays("SELECT range, bytes FROM nccl_calls WHERE bytes IS NOT NULL")
+        owner = calls_of_kernels(call, calls["range"], stacks[launched])
+        sizes[launched] = np.append(calls["bytes"], -1)[owner]
+    return sizes

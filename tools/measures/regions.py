@@ -17,9 +17,9 @@ import pyarrow as pa
 from ..call import Call
 from ..thresholds.nvtx import OUTLIER_DEVIATIONS, OUTLIER_EXCESS
 from .grouping import Ints, group_sums
+from .intervals import overlapping
 from .levels import NEVER, climb, levels
-
-_WORK = ("kernels", "copies", "sets", "graphs")
+from .work import WORK_TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def regions(call: Call[Any], ranges: Launching, depth: int | None) -> Regions:
     """The regions of the ranges at one depth; without a depth of all ranges."""
     chosen = np.ones(len(ranges.name), bool) if depth is None else ranges.depth == depth
     first, last, ops = _projections(call, ranges)
-    here = (_overlapping(call, first, last) | (ops > 0)) & chosen
+    here = (overlapping(call.window, first, last) | (ops > 0)) & chosen
     rows = np.flatnonzero(here)
     region = _Numbers(ranges.name[rows])
     of = region.code
@@ -203,7 +203,7 @@ def _projections(call: Call[Any], ranges: Launching) -> tuple[Ints, Ints, Ints]:
         " UNION ALL ".join(
             f"""SELECT stack, start, "end", {call.in_window} AS here FROM {table}
             WHERE stack IS NOT NULL AND {call.on_devices}"""
-            for table in _WORK
+            for table in WORK_TABLES
         )
     )
     nodes = len(ranges.row)
@@ -219,13 +219,6 @@ def _projections(call: Call[Any], ranges: Launching) -> tuple[Ints, Ints, Ints]:
     np.maximum.at(end, ranges.row, last)
     np.add.at(pieces, ranges.row, ops)
     return start, end, pieces
-
-
-def _overlapping(call: Call[Any], start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
-    """`Window.overlaps` of each interval."""
-    window = call.window
-    instants = (start >= window.start_ns) & (start <= window.end_ns if window.includes_end else start < window.end_ns)
-    return np.where(start == end, instants, (start < window.end_ns) & (end > window.start_ns))
 
 
 def _spread(whole: Ints) -> tuple[Fraction, bool]:

@@ -17,6 +17,7 @@ from ...ingest.nesting import innermost
 from ...ingest.stacks import plain_names
 from ..call import Call
 from .grouping import Ints, group_sums
+from .intervals import overlapping
 from .processes import of_threads
 
 _SUFFIX = re.compile(r"(?:_ptsz|_ptds)?(?:_v[0-9]+)?$")
@@ -65,10 +66,8 @@ def matcher(patterns: Sequence[str]) -> re.Pattern[str]:
 def sync_owners(call: Call[Any], patterns: Sequence[str]) -> Owners:
     """The owners of what matches the patterns, each match counted once, in its outermost."""
     matches = _outermost(_matches(call, patterns))
-    start, end, window = matches.start, matches.end, call.window
-    last = start <= window.end_ns if window.includes_end else start < window.end_ns
-    here = np.where(start == end, (start >= window.start_ns) & last, (start < window.end_ns) & (end > window.start_ns))
-    matches = matches.of(here)
+    window = call.window
+    matches = matches.of(overlapping(window, matches.start, matches.end))
     start, end = matches.start, matches.end
     time = np.maximum(np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns), 0)
     owners, owner = _owner_names(call, matches.around)

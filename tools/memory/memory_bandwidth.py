@@ -12,6 +12,7 @@ from ...contracts.envelope import Status
 from ...contracts.units import Count, GbPerS, Id, Mb, Ns, Pct, Text, Us, ratio
 from ..call import Call
 from ..measures.graphs import hidden_transfers
+from ..measures.lookups import lookup
 from ..registry import NoParams, skill
 from ..result import Result, Table
 from ..thresholds.memory import PEAK_BYTES, SMALL_BYTES
@@ -224,8 +225,7 @@ def _largest(call: Call[NoParams]) -> tuple[list[tuple[object, ...]], int]:
         f"""SELECT gpu, kind, stream, start, "end" - start, bytes, src_kind, dst_kind {scope}
         ORDER BY bytes DESC, start, "end", gpu, stream, kind, src_kind, dst_kind LIMIT {call.max_rows}"""
     )
-    streams = ", ".join(str(row[2]) for row in found) or "NULL"
-    labels = dict(call.sql(f"SELECT stream, label FROM streams WHERE stream IN ({streams})"))
+    labels = lookup(call, "streams", "stream", "label", (row[2] for row in found))
     rows: list[tuple[object, ...]] = [
         (
             *call.device_of(gpu),

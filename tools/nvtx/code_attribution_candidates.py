@@ -18,6 +18,7 @@ from ...contracts.window import Window
 from ..call import Call
 from ..capture_hints import CAPTURE_HINTS
 from ..measures.graphs import hidden_kernels
+from ..measures.work import work_recorded
 from ..registry import Params, skill
 from ..result import AbstentionError, Result
 from .path_texts import path_texts
@@ -89,7 +90,7 @@ def code_attribution_candidates(call: Call[CodeAttributionCandidatesParams]) -> 
 
     window, notes = _window(call)
     call.scope = window  # what the result shows as its scope
-    if not any(call.profile.recorded(kind) for kind in ("kernels", "copies", "sets", "graphs")):
+    if not work_recorded(call):
         raise AbstentionError("GPU work not recorded in this capture", ["kernels"], CAPTURE_HINTS["kernels"])
     least = call.params.min_overlap_pct
     found = code_candidates(call, Fraction(str(least)) / 100)

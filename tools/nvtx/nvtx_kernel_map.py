@@ -11,6 +11,7 @@ from ...contracts.envelope import Status
 from ...contracts.units import Count, Id, Ms, Ns, Pct, Text, ratio
 from ..call import Call
 from ..measures.graphs import hidden_kernels
+from ..measures.lookups import lookup
 from ..registry import Params, skill
 from ..result import Result, Table
 from .path_texts import NO_RANGE, path_texts
@@ -126,6 +127,5 @@ def _instances(call: Call[NvtxKernelMapParams], table: str) -> list[tuple[int | 
         f"""SELECT stack, name, gpu, start, "end" FROM kernels WHERE {call.on_devices} AND {call.in_window}
         ORDER BY start, "end", gpu, stream, name, correlation, graph_node, stack LIMIT {call.max_rows}"""
     )
-    wanted = ", ".join(str(stack) for stack in sorted({stack for stack, *_ in first if stack is not None})) or "NULL"
-    paths = dict(call.sql(f"SELECT node, {column_of} FROM stacks WHERE node IN ({wanted})"))
+    paths = lookup(call, "stacks", "node", column_of, (stack for stack, *_ in first))
     return [(paths.get(stack), *values) for stack, *values in first]

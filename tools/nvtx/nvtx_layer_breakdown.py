@@ -10,6 +10,7 @@ from ...contracts.units import Count, Flag, Ms, Pct, Text, ratio
 from ..call import Call
 from ..capture_hints import CAPTURE_HINTS
 from ..measures.graphs import hidden_kernels
+from ..measures.work import work_recorded
 from ..registry import Params, skill
 from ..result import AbstentionError, Result
 
@@ -78,7 +79,7 @@ def nvtx_layer_breakdown(call: Call[NvtxLayerBreakdownParams]) -> Result:
     from ..measures.layer_depth import layer_depth  # numpy, which registering the skill must not load
     from ..measures.regions import launching, regions
 
-    if not any(call.profile.recorded(kind) for kind in ("kernels", "copies", "sets", "graphs")):
+    if not work_recorded(call):
         raise AbstentionError("GPU work not recorded in this capture", ["kernels"], CAPTURE_HINTS["kernels"])
     ranges = launching(call, "plain_paths" if call.params.normalize else "paths")
     depth, notes = call.params.depth, []

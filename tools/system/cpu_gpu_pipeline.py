@@ -15,6 +15,7 @@ from ..kernels.launches import launches_sql, sharing_of
 from ..measures.durations import percentile
 from ..measures.gaps import device_gaps_sql
 from ..measures.graphs import hidden_kernels
+from ..measures.work import WORK_TABLES
 from ..registry import NoParams, skill
 from ..result import Result
 from ..thresholds.system import STARVED_GAP, STARVED_LEAD
@@ -155,13 +156,17 @@ def _launched(call: Call[NoParams], where: str) -> dict[int, _Launched]:
 _GapEnds = Sequence[tuple[str, int | None, int, int]]
 """Kind (starved, queued or other), thread, gaps and their sum in ns."""
 
-_WORK = (("kernels", "name"), ("graphs", "NULL::INTEGER"), ("copies", "kind"), ("sets", "NULL::INTEGER"))
-"""The tables of GPU work and what orders the rows of each, in the order in which one of them ends a gap."""
+_TOLD_BY = {"kernels": "name", "copies": "kind"}
+"""What orders the rows of a table of GPU work, where something does."""
 
 
 def _gap_ends(call: Call[NoParams]) -> _GapEnds:
     """The device gaps of at least `STARVED_GAP`, by what ends them: its kind and, where starved, its thread."""
-    recorded = [(kind, *of) for kind, of in enumerate(_WORK) if call.profile.manifest.rows[of[0]]]
+    recorded = [
+        (kind, table, _TOLD_BY.get(table, "NULL::INTEGER"))
+        for kind, table in enumerate(WORK_TABLES)  # in the order in which one of them ends a gap
+        if call.profile.manifest.rows[table]
+    ]
 
     def work(columns: str, condition: str) -> str:
         return " UNION ALL ".join(

@@ -9,6 +9,7 @@ from ...contracts.units import ratio
 from ...ingest.manifest import Coverage
 from ..call import Call
 from ..capture_hints import CAPTURE_HINTS, TABLE_OF
+from ..measures.work import WORK_TABLES
 from .checks import Check, Standing
 
 _MUCH_OVERHEAD = 20
@@ -60,9 +61,7 @@ def _seconds(instant: int) -> str:
 
 
 def _clocks(call: Call[Any]) -> Check:
-    work = " UNION ALL ".join(
-        f"SELECT start, call_start FROM {table}" for table in ("kernels", "graphs", "copies", "sets")
-    )
+    work = " UNION ALL ".join(f"SELECT start, call_start FROM {table}" for table in WORK_TABLES)
     [(launched, early)] = call.sql(f"SELECT count(call_start), count(*) FILTER (start < call_start) FROM ({work})")
     if not launched:
         return Check("clocks", Standing.NOT_RECORDED, note="no GPU work with a recorded API call to compare with")

@@ -136,6 +136,34 @@ def test_parts_that_exceed_the_whole_are_pointed_out() -> None:
     assert ask("speedup_estimator", iteration_ms=100, compute_ms=80, idle_ms=20)["notes"] == []
 
 
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        (
+            {"iteration_ms": 1234567.891, "idle_ms": 1234567.899},
+            "1234567.899 ms do not fit into an iteration of 1234567.891",
+        ),
+        (
+            {"iteration_ms": 123456.78, "idle_ms": 123456.79},
+            "123456.79 ms do not fit into an iteration of 123456.78 ms",
+        ),
+        ({"iteration_ms": 0.000001, "idle_ms": 20}, "of 20 ms do not fit into an iteration of 0.000001 ms"),
+    ],
+)
+def test_times_in_words_keep_all_their_digits(times: dict[str, Any], shown: str) -> None:
+    with pytest.raises(EvidenceError) as refused:
+        ask("speedup_estimator", **times)
+    assert shown in refused.value.message
+
+
+def test_sizes_in_words_keep_all_their_digits() -> None:
+    # 12345.678·10^9 parameters of 16 bytes on 3 GPUs are 65843.616 GB; 80 % of 987654.3 are 790123.44.
+    row = estimate(iteration_ms=9, tp_degree=6, model_params_b=12345.678, gpu_memory_gb=987654.3)["halve_tp"]
+    assert "are 65843.616 GB of 790123.44 GB" in row["assumes"]
+    third = estimate(iteration_ms=9, tp_degree=6, model_params_b=1)["halve_tp"]
+    assert "are 5.333333 GB of 64 GB" in third["assumes"]
+
+
 def test_pages_keep_their_totals() -> None:
     page = ask("speedup_estimator", iteration_ms=100, idle_ms=20, max_rows=1, offset=1)
     assert ([row["change"] for row in rows_of(page)], page["totals"]["idle_ms"]) == (["hide_comm"], 20.0)

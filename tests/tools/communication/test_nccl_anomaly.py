@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.contracts.wire import dump_json
-from nsys_evidence.ingest.synthetic import Call, Capture, Copy, GraphLaunch, Kernel, Layout, Range
+from nsys_evidence.ingest.synthetic import Call, Capture, Copy, GraphLaunch, Kernel, Layout, NcclPayload, Range
 from nsys_evidence.tools.thresholds.communication import ANOMALY_GROUP
 from tests.oracle import exact, exact_rows
-from tests.strategies import Span, device_key, duration, generated, innermost_names, middle, stream_label
+from tests.strategies import Span, device_key, duration, ends, generated, innermost_names, middle, stream_label
 from tests.strategies import call_of as launch_of
 from tests.support import SHARED, ask, needs_shared, rows_of, written
 from tests.tools.communication.collective_captures import NAMES, some_window, with_collectives
@@ -48,13 +48,32 @@ def many_collectives(draw: st.DrawFn) -> Capture:
     return capture
 
 
+def size_of(capture: Capture, kernel: Kernel) -> int | None:
+    """The message size of the innermost call with a payload around the launch of a kernel."""
+    launch = launch_of(capture, kernel)
+    sized = [r for r in capture.ranges if isinstance(r.payload, NcclPayload) and r.payload.bytes is not None]
+    around = [r for r in sized if launch is not None and contains(r, launch)]
+    if not around:
+        return None
+    [payload] = {r.payload for r in around}
+    assert isinstance(payload, NcclPayload)
+    return payload.bytes
+
+
+def contains(range_: Range, launch: Call) -> bool:
+    """Whether a range of its thread contains the call."""
+    start, end = ends(range_)
+    same = (range_.pid, range_.tid) == (launch.pid, launch.tid)
+    return same and start <= ends(launch)[0] and ends(launch)[1] <= end
+
+
 def slow_rows(capture: Capture, window: Span, threshold: Fraction) -> list[dict[str, object]]:
     groups: dict[tuple[object, ...], list[Kernel]] = {}
     for k in capture.kernels:
         if k.name in NAMES and window.has(k):
-            groups.setdefault((*device_key(capture, k), NAMES[k.name][0]), []).append(k)
+            groups.setdefault((*device_key(capture, k), NAMES[k.name][0], size_of(capture, k)), []).append(k)
     rows = []
-    for (device, process, collective), members in groups.items():
+    for (device, process, collective, size), members in groups.items():
         median = middle(map(duration, members))
         for k in members if len(members) >= 5 and median else []:
             if duration(k) > threshold * median:
@@ -69,6 +88,7 @@ def slow_rows(capture: Capture, window: Span, threshold: Fraction) -> list[dict[
                         "duration_us": duration(k),
                         "times_median": duration(k) / median,
                         "group_size": len(members),
+                        "bytes": size,
                         "nvtx": sorted(ranges),
                     }
                 )
@@ -114,6 +134,83 @@ def test_totals_cover_all_collectives_and_a_page_is_a_part_of_the_rows(data: st.
     assert page["totals"] == whole["totals"]
 
 
+@st.composite
+def with_payloads(draw: st.DrawFn) -> Capture:
+    """Collectives of one device, most of them launched in calls of NCCL of two sizes, in a range of the caller's."""
+    capture = Capture([])
+    for place in range(draw(st.integers(5, 16))):
+        start, correlation = 1_000 * place + 100, place + 1
+        if size := draw(st.sampled_from((None, 1024, 1024, 2**40))):
+            payload = NcclPayload(7, size)
+            capture.ranges.append(Range(start, start + 50, 101, 101, "ncclAllReduce", 1, payload=payload))
+        if draw(st.booleans()):
+            capture.ranges.append(Range(start - 10, start + 60, 101, 101, "step"))
+        if draw(st.booleans()):
+            capture.ranges.append(Range(start + 5, start + 40, 101, 101, "inside"))
+        if draw(st.integers(0, 5)):
+            capture.calls.append(Call(start + 10, start + 20, 101, 101, "cuLaunchKernelEx", correlation))
+        length = draw(st.sampled_from((0, 1, 2, 3, 10, 40)))
+        name = draw(st.sampled_from((ALL_REDUCE, ALL_REDUCE, TREE, "scale")))
+        capture.kernels.append(Kernel(start + 30, start + 30 + length, 0, 1, 7, correlation, 101, name))
+    return capture
+
+
+@generated
+@given(st.data())
+def test_where_payloads_tell_the_size_a_group_has_one(data: st.DataObject) -> None:
+    capture = data.draw(with_payloads().filter(lambda found: any(k.name in NAMES for k in found.kernels)))
+    path, window = written(capture), some_window(data, capture)
+    rows = exact_rows("nccl_anomaly", path, as_window(window), threshold=1.5)
+    expected = slow_rows(capture, window, Fraction(3, 2))
+    assert in_order([{**row, "nvtx": None} for row in rows]) == in_order([{**row, "nvtx": None} for row in expected])
+    shown = exact("nccl_anomaly", path, as_window(window), threshold=1.5)
+    collectives = [k for k in capture.kernels if k.name in NAMES and window.has(k)]
+    sizes = {size_of(capture, k) for k in collectives}
+    assert shown.totals["groups"] == len(sizes)
+    if collectives:
+        notes = " ".join(shown.notes)
+        unknown = sum(size_of(capture, k) is None for k in collectives)
+        assert ("device, collective and message size" in notes) == (sizes != {None})
+        assert (f"no message size is known of {unknown} collectives" in notes) == (len(sizes) > 1 and None in sizes)
+        assert ("by device and collective: messages of all sizes" in notes) == (sizes == {None})
+
+
+def called(lengths: list[int], size: int | None, first: int) -> Capture:
+    """AllReduce after AllReduce of one size, each launched in its call, µs."""
+    capture = Capture([])
+    for place, length in enumerate(lengths, first):
+        start = 1 + 500 * place
+        payload = None if size is None else NcclPayload(7, size)
+        where = ((start - 1) * US + 1, start * US + 100)
+        capture.ranges.append(Range(*where, 101, 101, "ncclAllReduce", 1, payload=payload))
+        capture.calls.append(Call(where[0] + 5, start * US, 101, 101, "cuLaunchKernelEx", place + 1))
+        capture.kernels.append(kernel(start, length, correlation=place + 1))
+    return capture
+
+
+def together(*captures: Capture) -> Capture:
+    whole = Capture([])
+    for capture in captures:
+        whole.kernels.extend(capture.kernels)
+        whole.calls.extend(capture.calls)
+        whole.ranges.extend(capture.ranges)
+    return whole
+
+
+def test_large_messages_among_small_ones_are_no_anomalies() -> None:
+    small, large = called([10] * 10, 1024, 0), called([200] * 6, 16 << 20, 10)
+    envelope = ask("nccl_anomaly", written(together(small, large)))
+    assert (envelope["status"], envelope["totals"]["anomalies"], envelope["totals"]["groups"]) == ("empty", 0, 2)
+    assert any("by device, collective and message size" in note for note in envelope["notes"])
+    slow = called([200] * 5 + [601], 16 << 20, 10)
+    [row] = rows_of(ask("nccl_anomaly", written(together(small, slow))))
+    assert (row["duration_us"], row["times_median"], row["group_size"], row["bytes"]) == (601.0, 3.005, 6, 16 << 20)
+    unsaid = ask("nccl_anomaly", written(together(called([10] * 10, None, 0), called([200] * 6, None, 10))))
+    assert (unsaid["totals"]["anomalies"], unsaid["totals"]["groups"]) == (6, 1)
+    assert {row["bytes"] for row in rows_of(unsaid)} == {None}
+    assert any("messages of all sizes together" in note for note in unsaid["notes"])
+
+
 # A real capture.
 
 
@@ -125,7 +222,7 @@ def test_a_real_capture_says_what_its_kernel_table_says() -> None:
     envelope = ask("nccl_anomaly", SHARED / "captures" / "h100x2_nccl_2026.2.sqlite")
     rows = rows_of(envelope)
     assert [row["device"] for row in rows] == [0, 0, 1, 1, *[0] * 9]
-    assert envelope["rows"][0] == ["SendRecv", 0, None, "7", 60387685768, 3603.569, 21.4213, 33, "ncclGroupEnd"]
+    assert envelope["rows"][0] == ["SendRecv", 0, None, "7", 60387685768, 3603.569, 21.4213, 33, None, "ncclGroupEnd"]
     assert envelope["rows"][-1][4:7] == [60284039009, 608.192, 3.6154]
     slow = (608192, 619680, 646400, 647776, 664991, 711680, 711807, 753440, 842720, 3509023, 3603569)
     excess = sum(slow) - 11 * 168224 + 933277 + 1825243 - 2 * 128703

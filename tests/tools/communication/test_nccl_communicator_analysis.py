@@ -126,6 +126,8 @@ def test_times_and_bytes_over_a_partition_of_the_window_add_up_to_the_whole(data
         ("AllGather", 800, Fraction(7, 8)),
         ("ReduceScatter", 800, Fraction(7, 8)),
         ("AllToAll", 800, Fraction(7, 8)),
+        ("Gather", 800, Fraction(7, 8)),
+        ("Scatter", 800, Fraction(7, 8)),
         ("Broadcast", 100, 1),
         ("Reduce", 100, 1),
         ("Send", 100, 1),

@@ -69,6 +69,19 @@ def test_defaults_are_four_times_as_wide_and_one_of_everything_else() -> None:
     assert flops(operation="full_model", hidden_dim=8, seq_len=4, heads=2, kv_heads=2, **said) == plain
 
 
+@pytest.mark.parametrize(
+    ("arguments", "defaults"),
+    [
+        ({"operation": "full_model", "hidden_dim": 8, "seq_len": 4}, {"num_layers": 1, "batch_size": 1}),
+        ({"operation": "linear", "M": 2, "N": 3, "K": 4}, {"num_layers": 1, "batch_size": 1, "causal": False}),
+    ],
+)
+def test_defaults_that_are_spelled_out_are_the_same_evidence_also_where_they_are_of_no_use(
+    arguments: dict[str, Any], defaults: dict[str, Any]
+) -> None:
+    assert ask("theoretical_flops", **arguments, **defaults) == ask("theoretical_flops", **arguments)
+
+
 def test_integers_beyond_2_53_are_exact_and_travel_as_text() -> None:
     envelope = ask("theoretical_flops", operation="linear", M=10**12 - 1, N=10**12 - 1, K=3)
     assert envelope["totals"]["flops"] == str(6 * (10**12 - 1) ** 2)
