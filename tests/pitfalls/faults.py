@@ -161,7 +161,7 @@ IDENTITIES = {
             "tools/communication/test_nccl_communicator_analysis.py",
             "every_figure_is_that_of_the_slow_and_obvious_method",
         )
-        + at(NAMES, "every_skill_has_an_answer_without_all_that_is_no_gpu_work_call_or_range"),
+        + at(NAMES, "every_skill_has_an_answer_without_all_that_is_no_kernel_copy_call_or_range"),
         "no result says whether a run is distributed: processes, devices and ranks are counted where they are recorded",
     ),
     "23": Fault(
@@ -462,7 +462,7 @@ CANNOT_ANSWER = {
 DETERMINISM = {
     "78": Fault(
         "What comes first among equals follows from the order of rows.",
-        at(SAME, "no_result_depends_on_the_order_of_rows_and_ids_in_the_source")
+        at(LAYOUTS, "no_capture_depends_on_the_order_of_rows_or_ids")
         + at(PROMISES, "the_order_of_rows_in_the_source_changes_no_byte_of_any_result_but_the_captures_name"),
     ),
     "79": Fault(
@@ -670,7 +670,7 @@ REPORTS = {
             "tools/communication/test_nccl_communicator_analysis.py",
             "every_figure_is_that_of_the_slow_and_obvious_method",
         )
-        + at(SAME, "no_result_depends_on_the_order_of_rows_and_ids_in_the_source"),
+        + at(LAYOUTS, "no_capture_depends_on_the_order_of_rows_or_ids"),
     ),
 }
 
