@@ -31,9 +31,10 @@ def of_one_process(capture: Capture) -> Capture:
 
 
 def with_twins(capture: Capture, further: dict[int, int]) -> Capture:
-    """The capture of one process, and others that do the same at the same time.
+    """The capture of one process, and others that do the same work at the same time.
 
-    Threads, contexts, streams, correlation ids and domains have the same numbers.
+    Threads, contexts, streams, correlation ids and domains have the same numbers. What tells them apart when they are
+    mixed up: the calls of the others begin earlier, and their ranges have other names.
 
     Args:
         further: process id of each twin, and by how much its devices lie further on.
@@ -43,9 +44,15 @@ def with_twins(capture: Capture, further: dict[int, int]) -> Capture:
         events = getattr(capture, name)
         twins[name] = list(events)
         for pid, devices in further.items():
-            own = [replace(event, pid=pid) for event in events]
-            on_devices = bool(own) and hasattr(own[0], "device")
-            twins[name] += [replace(event, device=event.device + devices) for event in own] if on_devices else own
+            for event in events:
+                other: dict[str, Any] = {"pid": pid}
+                if hasattr(event, "device"):
+                    other["device"] = event.device + devices
+                if name == "calls":
+                    other["start"] = event.start - 2_000
+                if name == "ranges":
+                    other["text"] = f"other {event.text}"
+                twins[name].append(replace(event, **other))
     return replace(capture, **twins)
 
 
@@ -66,17 +73,16 @@ def test_processes_that_share_all_ids_but_their_own_change_no_figure_of_a_device
         return
     skill = ON_DEVICES[name]
     expected = answer(skill, alone(), device=0)
-    for device in (0, 6):
-        found = answer(skill, beside_a_twin(), device=device)
-        if isinstance(expected, ErrorCode) or isinstance(found, ErrorCode):
-            assert expected == found
-            continue
-        assert found["scope"]["devices"] == [device]
-        assert figures(found)["totals"] == figures(expected)["totals"]
-        assert found["status"] == expected["status"]
-        for table in (None, *expected["tables"]):
-            one, other = ([without_whose(row) for row in rows_of(part, table)] for part in (expected, found))
-            assert one == other
+    found = answer(skill, beside_a_twin(), device=0)
+    if isinstance(expected, ErrorCode) or isinstance(found, ErrorCode):
+        assert expected == found
+        return
+    assert found["scope"]["devices"] == [0]
+    assert figures(found)["totals"] == figures(expected)["totals"]
+    assert found["status"] == expected["status"]
+    for table in (None, *expected["tables"]):
+        one, other = ([without_whose(row) for row in rows_of(part, table)] for part in (expected, found))
+        assert one == other
 
 
 def without_whose(row: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_kernels_with_equal_times_are_each_counted_once() -> None:
     assert [(row["kernels"], row["self_ms"]) for row in rows_of(found)] == [(3, 3)]
     assert found["totals"]["kernel_ms"] == 3
     [region] = rows_of(ask("nvtx_layer_breakdown", path))
-    assert (region["region"], region["kernel_ms"]) == ("step", 3)
+    assert (region["region"], region["inclusive_ms"]) == ("step", 3)
 
 
 def test_a_kernel_whose_only_range_is_an_operator_of_a_library_keeps_it() -> None:

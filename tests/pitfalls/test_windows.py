@@ -12,6 +12,7 @@ import pytest
 from nsys_evidence.contracts.errors import ErrorCode
 from nsys_evidence.ingest.synthetic import Capture, capture_window
 from nsys_evidence.tools.registry import SCOPE
+from nsys_evidence.tools.run import Envelope
 from tests.pitfalls.asking import MS, TRIMMED, WINDOWED, answer, as_recorded, end_of, figures, small, small_capture
 from tests.strategies import Span
 from tests.support import ask, rows_of, written
@@ -105,10 +106,15 @@ def quiet() -> tuple[Path, Span]:
     return written(later), Span(end + 10 * MS, end + (10 + QUIET_MS) * MS)
 
 
+@cache
+def in_quiet(name: str) -> Envelope | ErrorCode:
+    path, window = quiet()
+    return answer(TRIMMED[name], path, trim=window.trim)
+
+
 @pytest.mark.parametrize("name", TRIMMED)
 def test_a_window_in_which_nothing_happens_shows_idle_time_and_nothing_of_the_rest_of_the_capture(name: str) -> None:
-    path, window = quiet()
-    envelope = answer(TRIMMED[name], path, trim=window.trim)
+    envelope = in_quiet(name)
     assert not isinstance(envelope, ErrorCode)
     busy: list[tuple[str, Any]] = []
     for table in (None, *envelope["tables"]):
@@ -127,9 +133,8 @@ def test_a_window_in_which_nothing_happens_shows_idle_time_and_nothing_of_the_re
 def test_another_window_gives_another_result(name: str) -> None:
     if name == "cutracer_analysis":  # about files that this capture does not come with
         return
-    path, nothing = quiet()
     step = Span(FIRST, end_of(small_capture()))
-    there, elsewhere = (answer(TRIMMED[name], path, trim=window.trim) for window in (step, nothing))
+    there, elsewhere = answer(TRIMMED[name], quiet()[0], trim=step.trim), in_quiet(name)
     assert not isinstance(there, ErrorCode)
     assert not isinstance(elsewhere, ErrorCode)
     assert figures(there) != figures(elsewhere)
