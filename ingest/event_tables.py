@@ -8,6 +8,7 @@ from .host_class import api_name, host_class
 from .numbering import Numbers, Table
 from .order import canonical_order
 from .raw import TID_MASK, Events, Ints32
+from .reader import NONE
 from .strings import StringPool
 
 WORK_KINDS = ("kernels", "copies", "sets", "graphs")
@@ -55,7 +56,8 @@ def work_table(kind: str, events: Events, numbers: Numbers, pool: StringPool) ->
     if kind == "kernels":
         table["name"] = _kernel_names(events, pool)
     if kind in ("copies", "sets"):
-        table["bytes"] = events.integer("bytes")
+        size = events.integer("bytes")
+        table["bytes"] = np.where(size < 0, NONE, size)  # no copy is that small: unknown
     for name, source in _CODED[kind].items():
         wide = events.decoded(source, none=-1, sentinels=True)
         table[name] = np.where(np.abs(wide) < 2**31, wide, -1).astype(np.int32)  # no such number exists: unknown

@@ -13,7 +13,7 @@ CAPTURE_HINTS = {
     'torch.cuda.nvtx.range_push(f"step {n}") … range_pop()',
     "sched": "nsys profile --trace=cuda,nvtx --cpuctxsw=process-tree …",
     "samples": "nsys profile --trace=cuda,nvtx --sample=process-tree …",
-    "gpu_metrics": "nsys profile --trace=cuda,nvtx --gpu-metrics-devices=all … (older nsys: --gpu-metrics-device=GPU-ID)",
+    "gpu_metrics": "nsys profile --trace=cuda,nvtx --gpu-metrics-devices=all … (older nsys: --gpu-metrics-device=ID)",
     "nccl_calls": "nsys profile --trace=cuda,nvtx …; nsys export --type=sqlite --include-blobs=true …",
     "events": "nsys profile --trace=cuda,nvtx,osrt …",
 }

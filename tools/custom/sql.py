@@ -7,6 +7,7 @@ Everything is a list of what is allowed; what DuckDB knows and the lists do not 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,9 @@ NOT_OF_THE_CAPTURE = {
     "json_deserialize_sql": "it writes SQL",
 }
 """Functions that DuckDB calls consistent, and why they are refused all the same."""
+
+AGGREGATING = re.compile("(list_|array_)?aggr(egate)?")
+"""Functions whose second argument names an aggregate."""
 
 WITHOUT_ENTRY = {"unnest", "grouping", "grouping_id"}
 """Functions of the grammar that stand in no list of scalar functions: they only rearrange what they are given."""
@@ -241,7 +245,8 @@ class SqlChecker:
             path = part.get("qualified_name", {}).get("path", [])
             if part.get("schema") or part.get("catalog") or len(path) > 1:
                 raise RefusedSqlError("a function is named with its schema", "name it alone", position)
-            if reason := self._refusal(part["function_name"].lower(), frozenset()):
+            reason = self._refusal(part["function_name"].lower(), frozenset()) or self._named_refusal(part)
+            if reason:
                 raise RefusedSqlError(
                     f"the function {part['function_name']} is not available: {reason}",
                     "the same call must always give the same answer; docs/custom-skills.md says what may be used",
@@ -265,10 +270,22 @@ class SqlChecker:
             position,
         )
 
+    def _named_refusal(self, part: dict[str, Any]) -> str | None:
+        """Why a call such as list_aggregate(…, 'name') is refused, which names another function in a text."""
+        if not AGGREGATING.fullmatch(part["function_name"].lower()):
+            return None
+        arguments = part.get("children", [])
+        if len(arguments) < 2 or arguments[1].get("class") != "CONSTANT":
+            return "the aggregate is named by a value; name it in a text"
+        named = arguments[1].get("value", {}).get("value")
+        return self._refusal(named.lower(), frozenset()) if isinstance(named, str) else "the aggregate has no name"
+
     def _refusal(self, name: str, within: frozenset[str]) -> str | None:
         """Why a function is refused; None for one that always gives the same for the same arguments."""
         if reason := NOT_OF_THE_CAPTURE.get(name):
             return reason
+        if "approx" in name or "reservoir" in name:
+            return "it estimates, or samples"
         if name in WITHOUT_ENTRY or name in within:
             return None
         if name not in self._functions:
@@ -297,7 +314,7 @@ class SqlChecker:
         if kind is None:
             return not isinstance(part.get("type"), str) or part["type"] in NODES - {"BASE_TABLE"}
         if kind in ("FUNCTION", "WINDOW"):
-            return self._refusal(part["function_name"].lower(), within) is None
+            return self._refusal(part["function_name"].lower(), within) is None and self._named_refusal(part) is None
         if kind == "COLUMN_REF" and len(part["column_names"]) == 1:
             try:
                 self._column(part["column_names"][0], None)

@@ -272,3 +272,15 @@ def test_a_device_without_work_is_refused() -> None:
     with pytest.raises(EvidenceError) as refused:
         ask("memory_bandwidth", written(Capture(copies=[copy(1, 2, 3)])), device=1)
     assert refused.value.code is ErrorCode.DEVICE_NOT_FOUND
+
+
+def test_a_size_below_zero_is_unknown_and_neither_bytes_nor_an_error() -> None:
+    made = Capture(
+        copies=[
+            Copy(n * 1000, n * 1000 + 500, 0, 1, 8, None, 101, size, 1, 0, 2) for n, size in enumerate((64, -1, 32))
+        ]
+    )
+    envelope = ask("memory_bandwidth", written(made))
+    assert envelope["status"] in ("ok", "partial")
+    assert rows_of(envelope)[0]["ops"] == 3
+    assert all((share := row["pageable_pct"]) is None or 0 <= share <= 100 for row in rows_of(envelope))
