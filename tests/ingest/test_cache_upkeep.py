@@ -56,6 +56,10 @@ def test_pruning_removes_what_was_used_longest_ago_until_the_rest_fits(
 def test_opening_counts_as_use(three: tuple[Library, list[str]], tmp_path: Path) -> None:
     library, (first, second, third) = three
     library.open(str(tmp_path / "1.sqlite"))
+    assert [entry.profile_id for entry in library.cache.entries()] == [third, first, second]
+    os.utime(
+        library.cache.profile_directory(second), (4_000, 4_000)
+    )  # a clock may not tell two openings in a row apart
     library.open(third)
     assert [entry.profile_id for entry in library.cache.entries()] == [first, second, third]
 

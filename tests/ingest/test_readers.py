@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nsys_evidence.ingest.parquet_reader import ParquetReader
 from nsys_evidence.ingest.reader import NONE, Coder, narrowest, resolve_table
 from nsys_evidence.ingest.sqlite_reader import SqliteReader
+from nsys_evidence.ingest.synthetic import Capture, GpuMetric, write_sqlite
+from tests.parquet_export import write_parquetdir
 
 quick = settings(max_examples=40, deadline=None)
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -140,3 +143,18 @@ def test_columns_may_be_null_for_many_rows_before_their_first_value(tmp_path: Pa
     assert found.values["text"][found.codes["text"][-1]] == "late"
     assert list(reader.pairs("Events", "start", "text")) == [(3_000, "late")]
     reader.close()
+
+
+def test_only_rows_with_one_of_these_integers_are_read_in_every_form(tmp_path: Path) -> None:
+    samples = [GpuMetric(at, at % 3, "Tensor Active", at * 7 % 5) for at in range(1, 200)]
+    path = write_sqlite(Capture(gpu_metrics=samples), tmp_path / "export.sqlite")
+    parquet = write_parquetdir(path, tmp_path / "parquet", seed=1)
+    readers = (SqliteReader(path), ParquetReader(sorted(parquet.glob("*.parquet"))))
+    for reader in readers:
+        found = reader.read("GPU_METRICS", {"timestamp": "int", "value": "code"}, lambda share: None, {"value": {1, 4}})
+        rows = [(int(at), found.value("value", row, None)) for row, at in enumerate(found.integer("timestamp"))]
+        assert sorted(rows) == [(s.start, s.value) for s in samples if s.value in (1, 4)]
+        assert found.rows == len(rows)
+        assert reader.extent("GPU_METRICS", "timestamp") == (1, 199)
+        assert reader.extent("GPU_METRICS") is None
+        reader.close()
