@@ -41,14 +41,26 @@ OF_THE_SOURCE = ("profile_info", "schema_inspect", "doctor")
 REAL = sorted(path.name for path in (SHARED / "captures").glob("*.sqlite"))
 
 
+CITING = ("root_cause_matcher", "profile_health_manifest")
+"""Skills that cite those: their figures are the same in every form, the ids of what they cite of the source are not."""
+
+
 def answers(library: Library, capture: Path) -> dict[str, str]:
-    """The result of every skill about a capture, as bytes of JSON, without the capture's name."""
-    workspace = Workspace(library, MemoryLedger())
+    """The result of every skill about a capture, as bytes of JSON, without the capture's name.
+
+    Evidence ids of results about the source stand as the names of their skills.
+    """
+    ledger = MemoryLedger()
+    workspace = Workspace(library, ledger)
     found = {}
     for name, skill in all_skills().items():
         if skill.profile and name not in OF_THE_SOURCE:
             envelope = run_skill(skill, example_arguments(skill, str(capture), ""), workspace)
             found[name] = dump_json({**envelope, "profile": envelope["profile"]["id"]})
+    for evidence, (envelope, _) in ledger.kept.items():
+        if envelope["skill"] in (*OF_THE_SOURCE, *CITING):
+            for name in CITING:
+                found[name] = found[name].replace(evidence, envelope["skill"])
     return found
 
 
