@@ -84,9 +84,11 @@ def measure(capture: Path) -> dict[str, object]:
         for name, asked in questions:
             skill = all_skills()[name]
             label = " ".join([name, *(f"{key}={value}" for key, value in asked.items())])
-            given: dict[str, object] = {**asked, **({"profile": str(capture)} if skill.profile else {})}
-            if "name" in skill.params.model_fields:
-                given["name"] = "gemm"
+            given: dict[str, object] = {
+                **skill.example,
+                **asked,
+                **({"profile": str(capture)} if skill.profile else {}),
+            }
             if skill.row is None:
                 given["id"] = kept["evidence"]
             run_skill(skill, given, workspace)  # warm

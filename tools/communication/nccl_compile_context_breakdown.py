@@ -138,6 +138,9 @@ def _contexts(call: Call[NoParams]) -> list[_Found]:
         SELECT number, coalesce(context, '{NONE}') AS launched_from, sum(count), sum(ns), sum(callless), sum(crossing)
         FROM grouped LEFT JOIN (SELECT leaf, context FROM up WHERE context IS NOT NULL) USING (leaf)
         GROUP BY number, launched_from""",
-        [NCCL_RANGES.rows[0][0], *(text for row in LAUNCH_CONTEXTS.rows for text in row)],
+        [
+            "|".join(f"(?:{pattern})" for pattern, _ in NCCL_RANGES.rows),
+            *(text for row in LAUNCH_CONTEXTS.rows for text in row),
+        ],
     )
     return [(names[number], context, *map(int, figures)) for number, context, *figures in rows]

@@ -7,7 +7,6 @@ Everything is a list of what is allowed; what DuckDB knows and the lists do not 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,55 +14,10 @@ from typing import Any
 import duckdb
 
 from ...ingest.tables import TABLES
-
-QUERY_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
-TABLE_NODES = {"BASE_TABLE", "SUBQUERY", "JOIN", "EXPRESSION_LIST", "EMPTY"}
-MODIFIERS = {"ORDER_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "DISTINCT_MODIFIER"}
-ORDERS = {"ORDER_DEFAULT", "ASCENDING", "DESCENDING"}
-NODES = QUERY_NODES | TABLE_NODES | MODIFIERS | ORDERS
-"""Kinds of node of the parse tree that are no expressions."""
-
-EXPRESSIONS = {
-    "BETWEEN",
-    "CASE",
-    "CAST",
-    "COLUMN_REF",
-    "COMPARISON",
-    "CONJUNCTION",
-    "CONSTANT",
-    "FUNCTION",
-    "LAMBDA",
-    "OPERATOR",
-    "PARAMETER",
-    "POSITIONAL_REFERENCE",
-    "STAR",
-    "SUBQUERY",
-    "TYPE",
-    "WINDOW",
-}
-"""Classes of expression."""
-
-NOT_OF_THE_CAPTURE = {
-    "version": "it depends on the DuckDB that is installed",
-    "hash": "its value may change between versions of DuckDB",
-    "approx_count_distinct": "it estimates; count(DISTINCT …) is exact",
-    "approx_quantile": "it estimates; quantile_cont is exact",
-    "approx_top_k": "it estimates; mode, or GROUP BY with ORDER BY, is exact",
-    "reservoir_quantile": "it samples; quantile_cont is exact",
-    "json_serialize_sql": "it parses SQL",
-    "json_serialize_plan": "it plans SQL",
-    "json_deserialize_sql": "it writes SQL",
-}
-"""Functions that DuckDB calls consistent, and why they are refused all the same."""
-
-AGGREGATING = re.compile("(list_|array_)?aggr(egate)?")
-"""Functions whose second argument names an aggregate."""
-
-WITHOUT_ENTRY = {"unnest", "grouping", "grouping_id"}
-"""Functions of the grammar that stand in no list of scalar functions: they only rearrange what they are given."""
+from .functions import Functions
+from .parse_tree import EXPRESSIONS, NODES, parsed_sql, parts
 
 _NO_POSITION = 2**63
-_COLUMN_NAMES = {column.lower() for schema in TABLES.values() for column in schema.names}
 
 
 class RefusedSqlError(Exception):
@@ -106,12 +60,7 @@ class SqlChecker:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._functions: dict[str, list[tuple[str, str | None, str | None]]] = {}
-        for name, kind, stability, macro in connection.execute(
-            "SELECT lower(function_name), function_type, stability, macro_definition FROM duckdb_functions()"
-            " WHERE function_type IN ('scalar', 'aggregate', 'window', 'macro')"
-        ).fetchall():
-            self._functions.setdefault(name, []).append((kind, stability, macro))
+        self._functions = Functions(connection)
 
     def check(self, sql: str, declared: Iterable[str]) -> CheckedSql:
         """Check one SQL text; `declared` are the parameters that it may use.
@@ -139,8 +88,7 @@ class SqlChecker:
 
     def parse(self, sql: str) -> list[dict[str, Any]]:
         """The parse trees of the statements. Raises RefusedSqlError for what is no SELECT."""
-        [(text,)] = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
-        parsed = json.loads(text)
+        parsed = parsed_sql(self._connection, sql)
         if parsed.get("error"):
             if parsed.get("error_type") == "not implemented":
                 raise self._no_select(sql)
@@ -245,7 +193,7 @@ class SqlChecker:
             path = part.get("qualified_name", {}).get("path", [])
             if part.get("schema") or part.get("catalog") or len(path) > 1:
                 raise RefusedSqlError("a function is named with its schema", "name it alone", position)
-            reason = self._refusal(part["function_name"].lower(), frozenset()) or self._named_refusal(part)
+            reason = self._functions.refusal(part["function_name"]) or self._functions.named_refusal(part)
             if reason:
                 raise RefusedSqlError(
                     f"the function {part['function_name']} is not available: {reason}",
@@ -253,74 +201,13 @@ class SqlChecker:
                     position,
                 )
         elif kind == "COLUMN_REF" and len(part["column_names"]) == 1:
-            self._column(part["column_names"][0], position)
-
-    def _column(self, name: str, position: int | None) -> None:
-        """Refuse a name that DuckDB reads as a function where no column has it, such as current_timestamp."""
-        if name.lower() in _COLUMN_NAMES:
-            return
-        quoted = '"' + name.replace('"', '""') + '"'
-        try:
-            self._connection.execute(f"DESCRIBE (SELECT {quoted})")
-        except duckdb.Error:
-            return
-        raise RefusedSqlError(
-            f"{name} is not of the capture",
-            "the same call must always give the same answer; use another name",
-            position,
-        )
-
-    def _named_refusal(self, part: dict[str, Any]) -> str | None:
-        """Why a call such as list_aggregate(…, 'name') is refused, which names another function in a text."""
-        if not AGGREGATING.fullmatch(part["function_name"].lower()):
-            return None
-        arguments = part.get("children", [])
-        if len(arguments) < 2 or arguments[1].get("class") != "CONSTANT":
-            return "the aggregate is named by a value; name it in a text"
-        named = arguments[1].get("value", {}).get("value")
-        return self._refusal(named.lower(), frozenset()) if isinstance(named, str) else "the aggregate has no name"
-
-    def _refusal(self, name: str, within: frozenset[str]) -> str | None:
-        """Why a function is refused; None for one that always gives the same for the same arguments."""
-        if reason := NOT_OF_THE_CAPTURE.get(name):
-            return reason
-        if "approx" in name or "reservoir" in name:
-            return "it estimates, or samples"
-        if name in WITHOUT_ENTRY or name in within:
-            return None
-        if name not in self._functions:
-            return "there is none of this name"
-        stable = [
-            self._stable_macro(macro, within | {name}) if kind == "macro" else stability == "CONSISTENT"
-            for kind, stability, macro in self._functions[name]
-        ]
-        operator = not any(letter.isalpha() for letter in name)
-        if any(stable) if operator else all(stable):  # + and - also stand for times with time zones
-            return None
-        return "it may answer differently each time, or depends on where it runs"
-
-    def _stable_macro(self, definition: str | None, within: frozenset[str]) -> bool:
-        """Whether a macro is made of stable functions only."""
-        if not definition:
-            return False
-        try:
-            [tree] = self.parse(f"SELECT {definition}")
-        except (RefusedSqlError, ValueError):
-            return False
-        return all(self._stable_part(part, within) for part in _parts(tree["node"]))
-
-    def _stable_part(self, part: dict[str, Any], within: frozenset[str]) -> bool:
-        kind = part.get("class")
-        if kind is None:
-            return not isinstance(part.get("type"), str) or part["type"] in NODES - {"BASE_TABLE"}
-        if kind in ("FUNCTION", "WINDOW"):
-            return self._refusal(part["function_name"].lower(), within) is None and self._named_refusal(part) is None
-        if kind == "COLUMN_REF" and len(part["column_names"]) == 1:
-            try:
-                self._column(part["column_names"][0], None)
-            except RefusedSqlError:
-                return False
-        return kind in EXPRESSIONS
+            name = part["column_names"][0]
+            if self._functions.reads_as_function(name):
+                raise RefusedSqlError(
+                    f"{name} is not of the capture",
+                    "the same call must always give the same answer; use another name",
+                    position,
+                )
 
 
 def ordered(tree: dict[str, Any], columns: int) -> dict[str, Any]:
@@ -363,17 +250,6 @@ def _position(part: dict[str, Any], otherwise: int | None) -> int | None:
     return position if isinstance(position, int) and position < _NO_POSITION else otherwise
 
 
-def _parts(part: Any) -> Iterable[dict[str, Any]]:
-    """Every object in a tree, outer ones first."""
-    if isinstance(part, list):
-        for item in part:
-            yield from _parts(item)
-    elif isinstance(part, dict):
-        yield part
-        for value in part.values():
-            yield from _parts(value)
-
-
 def _first_position(tree: dict[str, Any]) -> int | None:
-    positions = (_position(part, None) for part in _parts(tree))
+    positions = (_position(part, None) for part in parts(tree))
     return min((position for position in positions if position is not None), default=None)

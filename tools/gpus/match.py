@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..thresholds.gpus import BANDWIDTH_TOLERANCE, MEMORY_TOLERANCE
+from ..thresholds.kinds import Threshold
 from .peaks import GB, GPUS, GpuPeaks
 
 if TYPE_CHECKING:
     from ...ingest.manifest import Device
 
 _BRAND = re.compile(r"^(?:NVIDIA )?(?:Tesla )?")
-
-_MEMORY_TOLERANCE = 12
-"""Percent by which memory may differ from what is sold: GB of 2^30 bytes, and what ECC and firmware keep."""
-
-_BANDWIDTH_TOLERANCE = 5
-"""Percent by which the bandwidth, which captures compute from clocks, may differ from the datasheet's."""
 
 
 def find_gpu(device: Device) -> GpuPeaks | None:
@@ -33,14 +29,14 @@ def find_gpu(device: Device) -> GpuPeaks | None:
         gpu
         for gpu in named
         if device.chip in (None, gpu.chip) or gpu.chip is None
-        if _near(device.memory_bytes, gpu.memory_gb * GB, _MEMORY_TOLERANCE)
+        if _near(device.memory_bytes, gpu.memory_gb * GB, MEMORY_TOLERANCE)
     ]
     if len(fitting) > 1:
         by_bandwidth = device.memory_bytes_per_s
-        fitting = [gpu for gpu in fitting if _near(by_bandwidth, gpu.gb_per_s * GB, _BANDWIDTH_TOLERANCE)]
+        fitting = [gpu for gpu in fitting if _near(by_bandwidth, gpu.gb_per_s * GB, BANDWIDTH_TOLERANCE)]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _near(recorded: int | None, sold: int, percent: int) -> bool:
-    """Whether what was recorded is within so many percent of what is sold; unknown is no contradiction."""
-    return recorded is None or abs(recorded - sold) * 100 <= sold * percent
+def _near(recorded: int | None, sold: int, tolerance: Threshold) -> bool:
+    """Whether what was recorded is near what is sold; unknown is no contradiction."""
+    return recorded is None or abs(recorded - sold) * 100 <= sold * tolerance.value

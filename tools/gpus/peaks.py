@@ -28,7 +28,7 @@ class GpuPeaks:
         chip: chip name, as captures give it; None where it is not known.
         memory_gb: memory of the product, in GB of 10^9 bytes, as it is sold.
         gb_per_s: memory bandwidth.
-        reference: name of the document.
+        reference: short name of the document, one of `DOCUMENTS`; in parentheses which part of it.
         fp64: double precision; of tensor cores in `tensor`.
         fp32: single precision; on no GPU of tensor cores.
         tf32: TF32 inputs, single-precision results.
@@ -79,6 +79,28 @@ _A100 = "A100 datasheet"
 _GA102 = "GA102 architecture whitepaper"
 _H100 = "H100 architecture whitepaper"
 _BLACKWELL = "Blackwell datasheet"
+
+DOCUMENTS = {
+    _V100: "NVIDIA V100 Tensor Core GPU, datasheet 1165301 r5: specifications",
+    "T4 datasheet": "NVIDIA T4 Tensor Core GPU, datasheet 951643: specifications; bandwidth of 256 bits at 10 Gbit/s",
+    _A100: "NVIDIA A100 Tensor Core GPU, datasheet 1758950 r4: specifications, 40 and 80 GB, PCIe and SXM",
+    "A10 datasheet": "NVIDIA A10 Tensor Core GPU, datasheet: specifications",
+    _GA102: "NVIDIA Ampere GA102 GPU Architecture, whitepaper V2.0: Appendices A (RTX 3090) and C (RTX A6000)",
+    "Ada GPU architecture whitepaper": "NVIDIA Ada GPU Architecture, whitepaper: specifications of GeForce RTX 4090",
+    "L4 datasheet": "NVIDIA L4 Tensor Core GPU, datasheet: specifications",
+    "L40 datasheet": "NVIDIA L40 GPU, datasheet: specifications",
+    "L40S datasheet": "NVIDIA L40S GPU, datasheet: specifications",
+    _H100: "NVIDIA H100 Tensor Core GPU Architecture, whitepaper: performance specs of H100 SXM5 and PCIe, in "
+    "revisions that call them final; memory bandwidths are of the H100 datasheet",
+    "H100 NVL datasheet": "NVIDIA H100 Tensor Core GPU, datasheet: product specifications, column H100 NVL",
+    "H200 datasheet": "NVIDIA H200 Tensor Core GPU, datasheet 3002446: specifications, H200 SXM",
+    "GH200 datasheet": "NVIDIA GH200 Grace Hopper Superchip, datasheet: specifications, HBM3 and HBM3e",
+    _BLACKWELL: "NVIDIA Blackwell, datasheet 3384703: system and individual specifications of GB200 NVL72 and HGX B200",
+}
+"""The documents by the names that references begin with: title, number and revision where it has one, and the part.
+
+Where no number or revision stands here, it is not known; the values are those of the document of that title.
+"""
 
 
 GPUS = (

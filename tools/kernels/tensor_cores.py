@@ -9,13 +9,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..thresholds.kernels import TENSOR_CORES
+from ..thresholds.kernels import TENSOR_CORES, TENSOR_ELIGIBLE
 
-ELIGIBLE = re.compile(
-    r"gemm|matmul|(?<![a-z])(?:add|b)?mm(?![a-z])|nvjet|xmma|cutlass_\d"
-    r"|conv(?!er)|winograd|fprop|dgrad|wgrad"
-    r"|attention|attn|flash|fmha"
-)
+ELIGIBLE = re.compile("|".join(pattern for pattern, _ in TENSOR_ELIGIBLE.rows))
 """Names of matrix products, convolutions and attention: what could run on tensor cores."""
 
 

@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..call import Call
+from ..thresholds.iterations import MIN_INSTANCES, MIN_KERNELS
 from .grouping import Ints
 from .iterations import Iterations
-from .markers import MIN_INSTANCES, Windows
-
-MIN_KERNELS = 3
-"""A shorter sequence is no step."""
+from .markers import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def repetitions(sequence: Ints) -> list[Repetition]:
     length = 1
     while len(number):
         found += _at_length(number, length)
-        if length * MIN_INSTANCES > 2 * len(sequence):
+        if length * MIN_INSTANCES.value > 2 * len(sequence):
             break
         pair = number[:-length] * (int(number.max()) + 1) + number[length:]
         encoded = pa.array(pair).dictionary_encode()
@@ -111,12 +109,12 @@ def _at_length(number: Ints, length: int) -> list[Repetition]:
     again = number[order[1:]] == number[order[:-1]]
     distance = np.zeros(len(number), np.int64)
     distance[order[1:][again]] = (order[1:] - order[:-1])[again]
-    shortest = max(MIN_KERNELS, length // 2 + 1)
+    shortest = max(MIN_KERNELS.value, length // 2 + 1)
     distance[(distance < shortest) | (distance > length)] = 0
     edges = np.flatnonzero(np.append(True, distance[1:] != distance[:-1]))
     period = distance[edges]
     last = np.append(edges[1:], len(number)) - 1
     first = edges - period
     times = (last + length - first) // np.maximum(period, 1)
-    kept = np.flatnonzero((period > 0) & (times >= MIN_INSTANCES))
+    kept = np.flatnonzero((period > 0) & (times >= MIN_INSTANCES.value))
     return [Repetition(*values) for values in zip(*(a[kept].tolist() for a in (first, period, times)), strict=True)]

@@ -18,14 +18,11 @@ import pyarrow as pa
 from ...contracts.errors import ErrorCode, EvidenceError
 from ...contracts.window import Window
 from ..call import Call
-from ..thresholds.iterations import LIBRARY_RANGES, OWNED_SHARE
+from ..thresholds.iterations import LIBRARY_RANGES, MIN_INSTANCES, OWNED_SHARE
 from .grouping import Ints, group_sums
 from .iterations import Iterations
 from .marker_names import Labels, all_labels, marker_name, one_label
 from .work import WORK_TABLES
-
-MIN_INSTANCES = 3
-"""A range that repeats less often marks no iterations."""
 
 _LISTED = 10
 """How many markers an error names."""
@@ -138,8 +135,8 @@ def _asked_for(call: Call[Any], marker: str) -> Iterations:
     listed = ", ".join(names) or "none: no range repeats without overlapping; choose a window with trim"
     raise EvidenceError(
         ErrorCode.INVALID_ARGUMENT,
-        f"{marker!r} marks no iterations: that takes {MIN_INSTANCES} or more NVTX push/pop ranges of this name, or of "
-        "this name and a number, on one thread, that do not overlap",
+        f"{marker!r} marks no iterations: that takes {MIN_INSTANCES.value} or more NVTX push/pop ranges of this name, "
+        "or of this name and a number, on one thread, that do not overlap",
         f"markers in this capture: {listed}",
         argument="marker",
         markers=names,
@@ -172,7 +169,7 @@ def _repeated(call: Call[Any], labels: Labels) -> Ints:
     """The candidates with instances enough, ascending."""
     counts = call.arrays("SELECT thread, name, count(*) AS ranges FROM nvtx_ranges GROUP BY thread, name")
     key, ranges = group_sums(_keys(labels, counts), counts["ranges"])
-    repeated: Ints = np.sort(key[ranges >= MIN_INSTANCES])
+    repeated: Ints = np.sort(key[ranges >= MIN_INSTANCES.value])
     return repeated
 
 
@@ -279,7 +276,7 @@ def _marks(call: Call[Any], labels: Labels, candidates: Ints) -> Marks:
     high = np.append(low[1:], len(key))[: len(low)]
     overlapping = np.append(False, start[1:] < end[:-1])[: len(key)] & ~first
     before = np.append(0, np.cumsum(overlapping))
-    marking = (high - low >= MIN_INSTANCES) & (before[high] == before[low])
+    marking = (high - low >= MIN_INSTANCES.value) & (before[high] == before[low])
     low, high = low[marking], high[marking]
     return Marks(key[low], low, high, start, end)
 

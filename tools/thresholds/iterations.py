@@ -32,3 +32,19 @@ OWNED_SHARE = Threshold(
     "launches from the first of them to the last",
     _USED_BY,
 )
+
+MIN_INSTANCES = Threshold(
+    "repetitions that make iterations",
+    3,
+    "count",
+    "an NVTX range of a thread, or a sequence of kernels of a stream, that repeats less often marks no iterations",
+    _USED_BY,
+)
+
+MIN_KERNELS = Threshold(
+    "kernels of an iteration",
+    3,
+    "count",
+    "a shorter sequence of kernels that repeats is no iteration",
+    _USED_BY,
+)

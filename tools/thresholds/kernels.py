@@ -46,6 +46,17 @@ TENSOR_METRICS = PatternTable(
     skills=("tensor_core_usage",),
 )
 
+TENSOR_ELIGIBLE = PatternTable(
+    name="kernels that could use tensor cores",
+    how="regular expression anywhere in the demangled name in lower case; what matches none is not eligible",
+    rows=(
+        (r"gemm|matmul|(?<![a-z])(?:add|b)?mm(?![a-z])|nvjet|xmma|cutlass_\d", "a matrix product"),
+        (r"conv(?!er)|winograd|fprop|dgrad|wgrad", "a convolution"),
+        (r"attention|attn|flash|fmha", "attention"),
+    ),
+    skills=("tensor_core_usage", "top_kernels"),
+)
+
 INSTRUCTION_CLASSES = PatternTable(
     name="classes of SASS instructions",
     how="the opcode, before its first dot, begins with it; others are `other`",

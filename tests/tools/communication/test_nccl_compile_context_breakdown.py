@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from nsys_evidence.contracts.errors import ErrorCode, EvidenceError
 from nsys_evidence.contracts.wire import dump_json
 from nsys_evidence.ingest.synthetic import Call, Capture, Copy, Domain, GraphLaunch, Kernel, Layout, Range
+from nsys_evidence.tools.communication import nccl_compile_context_breakdown as skill_module
 from tests.oracle import exact, exact_rows
 from tests.strategies import Span, call_of, containing_ranges, ends, generated, has_length, trims
 from tests.support import CAPTURES, SHARED, ask, needs_shared, rows_of, written
@@ -242,3 +244,13 @@ def test_without_kernels_calls_or_ranges_it_abstains_and_an_absent_device_is_ref
     with pytest.raises(EvidenceError) as refused:
         ask("nccl_compile_context_breakdown", written(whole), device=3)
     assert refused.value.code is ErrorCode.DEVICE_NOT_FOUND
+
+
+def test_every_pattern_of_the_table_of_ranges_of_nccl_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = [Range(100, 900, 101, 101, "c10d::allreduce_"), Range(200, 800, 101, 101, "OurNccl: launch")]
+    calls = [Call(300, 400, 101, 101, "cuLaunchKernelEx", 1)]
+    capture = written(Capture([Kernel(500, 600, 0, 1, 7, 1, 101, ALL_REDUCE)], calls=calls, ranges=ranges))
+    assert ask("nccl_compile_context_breakdown", capture)["totals"]["temporal_only"] == 1
+    rows = (*skill_module.NCCL_RANGES.rows, ("^OurNccl:", "ours"))
+    monkeypatch.setattr(skill_module, "NCCL_RANGES", SimpleNamespace(rows=rows))
+    assert ask("nccl_compile_context_breakdown", capture)["totals"]["eager"] == 1

@@ -7,7 +7,7 @@ import pytest
 
 from nsys_evidence.ingest.manifest import Device
 from nsys_evidence.tools.gpus.match import find_gpu
-from nsys_evidence.tools.gpus.peaks import GPUS, PRECISIONS
+from nsys_evidence.tools.gpus.peaks import DOCUMENTS, GPUS, PRECISIONS
 from tests.support import CAPTURES, needs_shared, workspace
 
 
@@ -69,7 +69,8 @@ def test_rates_of_a_gpu_stand_to_each_other_as_tensor_cores_do(gpu: object) -> N
 
 
 def test_every_row_names_its_document_and_no_two_rows_are_one_product() -> None:
-    assert all(gpu.reference for gpu in GPUS)
+    assert {gpu.reference.partition(" (")[0] for gpu in GPUS} == set(DOCUMENTS)
+    assert all(title.startswith("NVIDIA ") and ": " in title for title in DOCUMENTS.values())
     assert len({gpu.product for gpu in GPUS}) == len(GPUS)
 
 
