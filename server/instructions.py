@@ -5,13 +5,15 @@ from __future__ import annotations
 _ABOUT = "Answers questions about NVIDIA Nsight Systems captures with numbers that can be cited and checked.\n"
 
 _START = """\
-Start with list_profiles, or with profile_info on a capture: it shows devices, windows and what was not recorded.
+Start with profile_health_manifest on a capture (list_profiles names known ones), or, where that is not offered, with
+profile_info: what is there, what was not recorded, where the time goes, and which skills apply.
 """
 
 _COMPACT_START = """\
-Start with profile_info on a capture: it shows devices, windows and what was not recorded. Each question is a skill:
-list_skills names them, describe_skill tells what one takes and what its columns mean, run_skill runs it with a profile
-and the rest in arguments (list_profiles, a skill as well, names known captures). next in a result names skills, too.
+Start with profile_info on a capture: it shows devices, windows and what was not recorded; then with the skill
+profile_health_manifest: where the time goes, and which skills apply. list_skills names the skills, describe_skill tells
+what one takes and what its columns mean, run_skill runs it with a profile and the rest in arguments (list_profiles, a
+skill as well, names known captures). next in a result names skills, too.
 """
 
 _RULES = """\

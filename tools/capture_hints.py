@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CAPTURE_HINTS = {
+_COMMANDS = {
     "kernels": "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node …",
     "copies": "nsys profile --trace=cuda …",
     "sets": "nsys profile --trace=cuda …",
@@ -17,7 +17,9 @@ CAPTURE_HINTS = {
     "nccl_calls": "nsys profile --trace=cuda,nvtx …; nsys export --type=sqlite --include-blobs=true …",
     "events": "nsys profile --trace=cuda,nvtx,osrt …",
 }
-"""What to record, keyed as `Manifest.coverage` is; each a command that nsys takes as it stands."""
+
+CAPTURE_HINTS = {kind: f"{command}; see docs/recording.md#{kind}" for kind, command in _COMMANDS.items()}
+"""What to record, keyed as `Manifest.coverage` is: a command that nsys takes as it stands, and where more is said."""
 
 KIND_NAMES = {
     "kernels": "GPU kernels",

@@ -87,7 +87,10 @@ IDLE_TIME = {"span_ms", "idle_ms", "idle_pct", "gaps", "gap_ms", "gap_us", "list
 BOUND_BY_THE_HOST = {"host_ms", "host_pct", "margin_pct", "kernels_0_ms", "recoverable_ms", "share_pct"}
 """Idle time under the names that skills give it, and its share of the window."""
 
-NO_MEASURE = {"device", "devices", "processes", "start_ns", "depth", "bucket_s", "buckets", "findings", "value", "rows"}
+NO_MEASURE = {
+    *("device", "devices", "processes", "start_ns", "depth", "bucket_s", "buckets"),
+    *("findings", "unanswered", "value", "rows"),
+}
 """Identities, facts of the whole capture that say so, and counts of what was judged."""
 
 GIVEN = {"intensity_flop_per_byte", "ridge_flop_per_byte", "peak_tflops", "hbm_gb_per_s", "checked", "not_checked"}

@@ -31,7 +31,7 @@ def test_the_page_names_every_prompt_every_category_and_the_five_tools() -> None
     assert (
         first_cells("The compact surface") == [t.name for t in load_catalogue(surface=Surface(compact=True)).tools][:3]
     )
-    assert f"Categories are {', '.join(CATEGORIES[:-1])} and {CATEGORIES[-1]}." in PAGE
+    assert f"Categories are {', '.join(CATEGORIES[:-1])} and {CATEGORIES[-1]}; and `custom`," in PAGE
     assert all(f"`{tool.name}`" in PAGE for tool in load_catalogue(surface=Surface(compact=True)).tools)
     assert all(f"`{name}`" in PAGE for name in ALWAYS)
     assert {template.uri_template for template in list_templates()} < set(first_cells("Resources"))

@@ -91,11 +91,11 @@ class Functions:
         """Why a call such as list_aggregate(…, 'name') is refused, which names another function in a text."""
         if not AGGREGATING.fullmatch(part["function_name"].lower()):
             return None
-        arguments = part.get("children", [])
-        if len(arguments) < 2 or arguments[1].get("class") != "CONSTANT":
+        arguments = [argument.get("expression", {}) for argument in part.get("arguments", [])]
+        literal = arguments[1].get("literal", {}) if len(arguments) > 1 else {}
+        if literal.get("kind") != "STRING":
             return "the aggregate is named by a value; name it in a text"
-        named = arguments[1].get("value", {}).get("value")
-        return self.refusal(named) if isinstance(named, str) else "the aggregate has no name"
+        return self.refusal(literal["text"])
 
     def _stable_macro(self, definition: str | None, within: frozenset[str]) -> bool:
         """Whether a macro is made of stable functions only."""

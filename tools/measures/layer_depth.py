@@ -9,13 +9,10 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..call import Call
 from ..thresholds.nvtx import NUMBERED_SIBLINGS
 from .grouping import Ints, distinct
-from .iterations import find_iterations
-from .marker_names import marker_name
 from .regions import Launching
 
 _NUMBER = re.compile("[0-9]+")
@@ -24,9 +21,9 @@ _NUMBER = re.compile("[0-9]+")
 def layer_depth(call: Call[Any], ranges: Launching) -> int | None:
     """The shallowest depth with siblings enough whose names, without counters, differ by one number; None without.
 
-    Siblings are ranges with the same parent, or with none, in their thread and domain; the ranges that bound iterations
-    are none, since steps are no layers. Only ranges that launched GPU work anywhere in the capture count, so that every
-    window of it has the same depth.
+    Siblings are ranges with the same parent in their thread and domain; ranges without a parent have no siblings: steps
+    are no layers. Only ranges that launched GPU work anywhere in the capture count, so that every window of it has the
+    same depth.
     """
     ids = np.unique(ranges.name)
     texts = call.strings(ids.tolist())
@@ -44,31 +41,12 @@ def layer_depth(call: Call[Any], ranges: Launching) -> int | None:
     first = np.searchsorted(owner, np.arange(len(ids) + 1))
     slot_of, value_of = np.array(slot), np.array([numbers[number] for number in value])
     name = np.searchsorted(ids, ranges.name)
-    steps = _steps(call, [texts[number] or "" for number in ids.tolist()])
-    numbered = np.flatnonzero((first[name + 1] > first[name]) & ~(steps[name] & (ranges.around < 0)))
-    around = _around(call, ranges)
+    numbered = np.flatnonzero((first[name + 1] > first[name]) & (ranges.around >= 0))
     for depth in np.unique(ranges.depth[numbered]).tolist():
         rows = numbered[ranges.depth[numbered] == depth]
-        if _repeats(around[rows], name[rows], first, slot_of, value_of):
+        if _repeats(ranges.around[rows], name[rows], first, slot_of, value_of):
             return int(depth)
     return None
-
-
-def _steps(call: Call[Any], texts: list[str]) -> npt.NDArray[np.bool_]:
-    """Which names are those of ranges that bound iterations."""
-    iterations = find_iterations(call)
-    marker = iterations.name if iterations is not None and iterations.source == "nvtx" else None
-    return np.array([marker_name(text) == marker for text in texts], np.bool_)
-
-
-def _around(call: Call[Any], ranges: Launching) -> Ints:
-    """What each range is under: the range around it, or its thread and domain."""
-    used = np.unique(call.arrays("SELECT range FROM stacks")["range"])  # in the order of `Launching`
-    owner = call.arrays("SELECT thread, domain FROM nvtx_ranges")
-    thread, domain = owner["thread"][used].astype(np.int64), owner["domain"][used].astype(np.int64)
-    outermost = len(used) + thread * (int(domain.max(initial=0)) + 1) + domain
-    under: Ints = np.where(ranges.around >= 0, ranges.around, outermost)
-    return under
 
 
 def _repeats(around: Ints, name: Ints, first: Ints, slot: Ints, value: Ints) -> bool:

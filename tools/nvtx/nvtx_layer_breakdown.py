@@ -87,7 +87,7 @@ def nvtx_layer_breakdown(call: Call[NvtxLayerBreakdownParams]) -> Result:
         found_depth = layer_depth(call, ranges if call.params.normalize else launching(call, "plain_paths"))
         depth = found_depth or 0
         notes.append(
-            "no range has three numbered siblings: depth 0 is shown; choose another with depth"
+            "under no range are there three numbered siblings: depth 0 is shown; choose another with depth"
             if found_depth is None
             else f"depth {depth} is the shallowest with three or more numbered siblings; choose another with depth"
         )

@@ -220,7 +220,7 @@ def test_fewer_or_other_names_are_no_layers_and_neither_are_steps_without_a_pare
     envelope = ask("nvtx_layer_breakdown", written(model(*layers, steps=4)))
     assert envelope["totals"]["depth"] == 0
     assert [row["region"] for row in rows_of(envelope)] == [f"step {n}" for n in range(4)]
-    assert any("no range has three numbered siblings" in note for note in envelope["notes"])
+    assert any("under no range are there three numbered siblings" in note for note in envelope["notes"])
 
 
 def test_siblings_under_different_parents_are_no_siblings() -> None:
