@@ -36,6 +36,9 @@ from .tables import FORMAT_VERSION, TABLES
 SIZE_CAP = 20 * 2**30
 """`prune` keeps at most this many bytes of profiles, the most recently used ones."""
 
+_SHARERS = 8
+"""How many processes may fill the room that is left at the same time."""
+
 PROFILE_FILES = (*(f"{table}.parquet" for table in TABLES), "manifest.json", "source.json")
 """The files of a profile, beside the list of their digests."""
 
@@ -90,6 +93,7 @@ class Cache:
         self.directory = directory.absolute()  # the working directory may change under a server
         self._root = self.directory / f"v{FORMAT_VERSION}"
         self._verified: dict[str, State] = {}
+        self._room: int | None = None
 
     def manifest(self, profile_id: str) -> Manifest | None:
         """The manifest of a profile that is here and whole, None otherwise."""
@@ -261,7 +265,21 @@ class Cache:
             self._discard(self.profile_directory(entry.profile_id))
             removed.append(entry)
             excess -= entry.size_bytes
+        self._room = max(0, -excess) // _SHARERS if cap == SIZE_CAP else None
         return removed
+
+    def make_room(self, manifest: Manifest) -> None:
+        """Prune to the cap after a profile was published, which stays.
+
+        All profiles are listed only where this process may have filled its part of the room that was left when they
+        were listed last: that takes time in a cache of many.
+        """
+        size = sum(manifest.files.values())
+        if self._room is None or size > self._room:
+            self.prune(keep=manifest.profile_id)
+        else:
+            self._room -= size
+            self._sweep()
 
     def _discard(self, directory: Path) -> None:
         """Remove a directory that others may be opening: by one rename, then file by file where nobody looks."""

@@ -184,7 +184,7 @@ class Library:
                 raise changed(found.path)
             self.cache.publish(staging, manifest, interrupt, taken_in=found.form is Form.CANONICAL)
             self.cache.put_source(digest, source)
-            self.cache.prune(keep=manifest.profile_id)
+            self.cache.make_room(manifest)
             step(1.0, "ready")
             return source, manifest
 

@@ -36,6 +36,7 @@ class Profile:
         self.manifest = manifest
         self._lock = threading.Lock()
         self._base: duckdb.DuckDBPyConnection | None = None
+        self._views: set[str] = set()
         self._known: dict[str, Any] = {}
 
     @property
@@ -87,16 +88,25 @@ class Profile:
         known: T = self._known[fact]
         return known
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A new cursor with a view for every canonical table. The caller closes it."""
-        with self._lock:
+    def cursor(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
+        """A new cursor with a view for every canonical table, or for those that a query names. The caller closes it.
+
+        A view reads what its file says of itself, which takes a while: those that nobody asks for are not made.
+        """
+        named = _TABLES_NAMED.findall(query) if query is not None else TABLES
+        with self._lock, reading_profile():
             if self._base is None:
-                with reading_profile():
-                    self._base = self._connect()
+                self._base = self._connect()
+            for table in sorted(set(named) - self._views):
+                path = _literal(str(self.directory / f"{table}.parquet"))
+                self._base.execute(
+                    f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{path}', hive_partitioning = false)"
+                )
+                self._views.add(table)
             return self._base.cursor()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(
+        return duckdb.connect(
             config={
                 "threads": 2,
                 "memory_limit": "768MB",
@@ -106,13 +116,9 @@ class Profile:
                 "temp_directory": str(Path(tempfile.gettempdir()) / f"nsys-evidence-{os.getpid()}"),  # else the cwd
             }
         )
-        for table in TABLES:
-            path = _literal(str(self.directory / f"{table}.parquet"))
-            connection.execute(
-                f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{path}', hive_partitioning = false)"
-            )
-        return connection
 
+
+_TABLES_NAMED = re.compile(rf"\b({'|'.join(TABLES)})\b")
 
 _PATTERN = re.compile(r"[*?\[]")
 

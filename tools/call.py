@@ -88,7 +88,7 @@ class Call(Generic[P]):
 
     def sql(self, query: str, parameters: Iterable[object] = ()) -> list[tuple[Any, ...]]:
         """Rows of a query over the canonical tables; for aggregates and pages, never for whole event tables."""
-        cursor = self.profile.cursor()
+        cursor = self.profile.cursor(query)
         try:
             with self.interrupt.track(cursor):
                 return cursor.execute(query, list(parameters)).fetchall()
@@ -97,7 +97,7 @@ class Call(Generic[P]):
 
     def arrow(self, query: str, parameters: Iterable[object] = ()) -> pa.Table:
         """The result of a query as an Arrow table."""
-        cursor = self.profile.cursor()
+        cursor = self.profile.cursor(query)
         try:
             with self.interrupt.track(cursor):
                 table: pa.Table = cursor.sql(query, params=list(parameters)).to_arrow_table()

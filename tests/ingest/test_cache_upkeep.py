@@ -67,11 +67,29 @@ def test_opening_counts_as_use(three: tuple[Library, list[str]], tmp_path: Path)
 def test_an_ingest_keeps_the_cache_below_its_cap(
     three: tuple[Library, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library, _ = three
     monkeypatch.setattr(Cache.prune, "__defaults__", (0, None))
+    library = Library(cache=three[0].cache.directory)  # as another process begins
     profile = library.open(str(write_sqlite(DEMO, tmp_path / "demo.sqlite")))
     assert [entry.profile_id for entry in library.cache.entries()] == [profile.id]
     assert profile.manifest.rows["kernels"] > 0
+
+
+def test_profiles_are_listed_again_only_when_the_room_that_was_left_may_be_full(
+    three: tuple[Library, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, ids = three
+    size = sum(entry.size_bytes for entry in library.cache.entries())
+    monkeypatch.setattr("nsys_evidence.ingest.cache.SIZE_CAP", size + 8 * 2**20)  # a megabyte for each of eight
+    monkeypatch.setattr(Cache.prune, "__defaults__", (size + 8 * 2**20, None))
+    assert library.cache.prune() == []
+    manifest = library.open(ids[0]).manifest
+    listed: list[str | None] = []
+    monkeypatch.setattr(Cache, "prune", lambda _, keep=None: listed.append(keep))
+    files = sum(manifest.files.values())
+    for _ in range(2**20 // files + 1):
+        assert listed == []
+        library.cache.make_room(manifest)
+    assert listed == [manifest.profile_id]
 
 
 def test_clearing_removes_every_format_and_nothing_else(three: tuple[Library, list[str]], tmp_path: Path) -> None:
